@@ -9,8 +9,9 @@ from pathlib import Path
 from evidence.provenance import code_at_start
 from simulator.awan import report as awan
 from simulator.sana import report as sana
+from simulator.wasp import report as wasp
 
-EVALUATIONS = {"awan": awan.write, "sana": sana.write}
+EVALUATIONS = {"awan": awan.write, "sana": sana.write, "wasp": wasp.write}
 
 
 def main() -> int:

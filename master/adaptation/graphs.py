@@ -12,7 +12,6 @@ from planner.values.names import BINS
 
 _ROLES = {
     VertexKind.SOURCE: Role.SOURCE,
-    VertexKind.TABLE: Role.SOURCE,
     # It reads the channel of the source at its site.
     VertexKind.COMBINE: Role.SOURCE,
     VertexKind.MERGE: Role.OPERATOR,
@@ -23,8 +22,8 @@ _COMBINED = (VertexKind.COMBINE, VertexKind.MERGE, VertexKind.FINAL)
 
 
 def graph_of(record: QueryRecord, running: Running) -> Graph:
-    """A query's tasks, those of other queries that it needs included."""
-    needed = [running.task(name) for name in running.needed_by(record.id)]
+    """A query's tasks, those of other queries that it needs included. Tables are sent once, and left out."""
+    needed = [one for one in map(running.task, running.needed_by(record.id)) if one.vertex.kind is not VertexKind.TABLE]
     tasks = tuple(_node(record, running, one) for one in needed if one.vertex.kind is not VertexKind.RESULTS)
     copies = [one for one in needed if one.vertex.kind is VertexKind.RESULTS]
     if not copies:
@@ -45,7 +44,7 @@ def _node(record: QueryRecord, running: Running, one: Deployed) -> Node:
         # What makes its rows of another task's has no data of its own.
         Role.OPERATOR if one.residual else _ROLES[kind],
         running.site(one.id),
-        one.inputs,
+        tuple(name for name in one.inputs if running.task(name).vertex.kind is not VertexKind.TABLE),
         combined=kind in _COMBINED and not one.residual,
         partials=stage is not None and _takes_partials(stage),
         most=BINS if stage is not None and stage.parts > 1 else 1,

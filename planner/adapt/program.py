@@ -115,6 +115,7 @@ class _Program:
         self._operators, self._slots, self._links, self._share = operators, slots, links, share
         self._solver = highspy.Highs()
         self._solver.setOptionValue("output_flag", False)
+        self._solver.setOptionValue("log_to_console", False)
         self._solver.setOptionValue("threads", 1)
         self._solver.setOptionValue("mip_rel_gap", 0.0)
         self._sites = sorted(site for site, free in slots.items() if free > 0)

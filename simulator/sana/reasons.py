@@ -25,8 +25,8 @@ from simulator.sana.figures import (
     wan_mb_per_s,
 )
 from simulator.sana.queries import QUERIES, in_one_stream
-from simulator.sana.tables import percent, table
 from simulator.sana.world import WorldSettings
+from simulator.tables import percent, table
 
 BANDWIDTHS = (2.0, 1.0, 0.5, 0.25)
 """Times the source's."""

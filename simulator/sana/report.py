@@ -37,9 +37,9 @@ from simulator.sana.fluid import QUEUE_BYTES
 from simulator.sana.queries import QUERIES
 from simulator.sana.reasons import reasons
 from simulator.sana.run import Outcome, QueryRun
-from simulator.sana.tables import percent, table
 from simulator.sana.world import WorldSettings
 from simulator.statistics import Mean
+from simulator.tables import percent, table
 
 PAGE = "sana.md"
 PLOTS = "sana"

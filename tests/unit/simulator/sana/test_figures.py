@@ -7,8 +7,8 @@ import pytest
 from simulator.sana.figures import SANA, change, over, runs, throughput
 from simulator.sana.queries import QUERIES
 from simulator.sana.run import Outcome, System
-from simulator.sana.tables import percent, table
 from simulator.sana.world import WorldSettings
+from simulator.tables import percent, table
 
 FAST = WorldSettings(bandwidth=100.0)
 

@@ -1,0 +1,153 @@
+"""One run: a query, what changes, and the loop of adaptation or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from statistics import quantiles
+
+from planner.adapt.assign import Demand, assign
+from planner.adapt.decide import decide
+from planner.adapt.memory import Memory
+from planner.adapt.model import Group, Links, Seen, Settings
+from planner.adapt.options import Option
+from planner.adapt.situation import Situation, Verdict
+from planner.values.links import Pair
+from simulator.wasp.fluid import ROW_BYTES, STEP_S, Flow, Load, query
+from simulator.wasp.world import CENTRES, EDGES, Factor, World
+
+RATE = 10_000.0
+"""Rows per second of a source, as in the source."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What happens, and what may be done about it."""
+
+    load: Load
+    rates: Factor
+    links: Mapping[Pair, Factor]
+    seconds: float
+    settings: Settings | None = field(default_factory=Settings)
+    """None: nothing is done."""
+    shadow: bool = True
+    """A task that moves goes on until the new one takes over; False: it stands still meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Something that was done."""
+
+    at_s: float
+    option: Option
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run in figures."""
+
+    delays_s: tuple[float, ...]
+    """Every half second."""
+    ratio: float
+    """Rows that passed over rows that arrived."""
+    acts: tuple[Act, ...]
+    tasks: int
+    """Of operators, at the end."""
+
+    def mean_s(self, from_s: float = 0.0, to_s: float = float("inf")) -> float:
+        """Mean delay between two seconds."""
+        found = [d for n, d in enumerate(self.delays_s) if from_s <= n * STEP_S < to_s]
+        return sum(found) / len(found)
+
+    @property
+    def p95_s(self) -> float:
+        return quantiles(self.delays_s, n=20)[-1]
+
+    def above(self, delay_s: float) -> float:
+        """The share of the time with more delay than that."""
+        return sum(d > delay_s for d in self.delays_s) / len(self.delays_s)
+
+    def back_s(self, since_s: float, delay_s: float = 4.0) -> float | None:
+        """How long after a change the delay was last above that, within five minutes; None: it still was."""
+        late = [
+            n * STEP_S for n, d in enumerate(self.delays_s) if since_s <= n * STEP_S < since_s + 300 and d > delay_s
+        ]
+        if late and late[-1] >= since_s + 300 - STEP_S:
+            return None
+        return late[-1] - since_s if late else 0.0
+
+
+def run(scene: Scene, seed: int) -> Outcome:
+    """Deterministic: the same seed, the same world."""
+    rng = Random(seed)
+    world = World.drawn(rng)
+    flow = Flow(query(scene.load, EDGES, _near(world), CENTRES[0]), scene.load)
+    loop = _Loop(scene, world)
+    delays, settings = [], scene.settings
+    for step in range(int(scene.seconds / STEP_S)):
+        at_s = step * STEP_S
+        links = world.links(scene.links, at_s)
+        rates = dict.fromkeys(EDGES, RATE * scene.rates(at_s))
+        loop.finish(flow)
+        flow.step(rates, links, loop.paused)
+        delays.append(flow.delay_s(links, rates))
+        if settings is not None and flow.at_s % settings.interval_s < STEP_S:
+            loop.look(flow, links, settings)
+    operators = sum(1 for node in flow.graph.nodes if node.inputs) - 1
+    return Outcome(tuple(delays), flow.passed / flow.arrived, tuple(loop.acts), operators)
+
+
+def _near(world: World) -> list[str]:
+    """Where each operator begins: the best site for it at the rates of the beginning."""
+    links, slots = world.links({pair: lambda at_s: 1.0 for pair in world.capacity}, 0.0), dict(world.slots)
+    chosen = []
+    for n in range(len(EDGES) // 2):
+        inputs = dict.fromkeys(EDGES[2 * n : 2 * n + 2], RATE * ROW_BYTES)
+        sites = assign(Demand(inputs, {CENTRES[0]: 1.0}), 1, slots, links, share=0.9)
+        # Where no site has the room, a data centre makes do.
+        site = next(iter(sites), CENTRES[n]) if sites else CENTRES[n]
+        chosen.append(site)
+        slots[site] -= 1
+    return chosen
+
+
+class _Loop:
+    """Looks, decides, and carries out."""
+
+    def __init__(self, scene: Scene, world: World) -> None:
+        self._scene, self._world = scene, world
+        self._memory = Memory()
+        self._before: Seen | None = None
+        self._moving: dict[Group, tuple[float, Option]] = {}
+        self.acts: list[Act] = []
+
+    @property
+    def paused(self) -> frozenset[Group]:
+        return frozenset() if self._scene.shadow else frozenset(self._moving)
+
+    def look(self, flow: Flow, links: Links, settings: Settings) -> None:
+        before, self._before = self._before, flow.seen()
+        if before is None:
+            return
+        used: dict[str, int] = {}
+        for node in flow.graph.nodes:
+            if node.inputs:
+                used[node.site] = used.get(node.site, 0) + 1
+        free = {site: max(0, number - used.get(site, 0)) for site, number in self._world.slots.items()}
+        moving = frozenset(self._moving)
+        found = decide(Situation((flow.graph,), before, self._before, links, free, moving), self._memory, settings)
+        self._memory = found.memory
+        for one in found.decisions:
+            if one.verdict is Verdict.ACT and one.chosen is not None and not one.chosen.note:
+                self.acts.append(Act(flow.at_s, one.chosen))
+                for change in one.chosen.changes:
+                    self._moving[change.group] = (flow.at_s + one.chosen.adapt_s, one.chosen)
+
+    def finish(self, flow: Flow) -> None:
+        """Handovers whose time has come."""
+        for group, (until_s, option) in list(self._moving.items()):
+            if flow.at_s >= until_s:
+                del self._moving[group]
+                (change,) = (c for c in option.changes if c.group == group)
+                flow.place(group, change.after, len(self.acts))
