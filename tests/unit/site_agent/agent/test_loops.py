@@ -22,6 +22,7 @@ from site_agent.agent.results import ResultStatus
 from site_agent.agent.runtime import SiteRuntime
 from site_agent.base.errors import NoSpaceError
 from site_agent.ingest import StreamLog
+from site_agent.port import InputRead
 from site_agent.router import LinkTransfer, Router
 from site_agent.tasks.spec import Assignment
 
@@ -31,6 +32,9 @@ NO_REPORT_BY_TIME_S = 3600.0
 
 class Results:
     def statuses(self) -> tuple[ResultStatus, ...]:
+        return ()
+
+    def reads(self) -> tuple[tuple[str, InputRead], ...]:
         return ()
 
 
