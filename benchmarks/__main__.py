@@ -33,6 +33,8 @@ LIMITS_S = {
     "wan_bytes": 90,
     "combine": 1500,
     "parts": 300,
+    "state": 900,
+    "state_away": 600,
     "stages": 120,
     "epoch_cost": 300,
     "wire_format": 60,

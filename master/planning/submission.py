@@ -24,6 +24,7 @@ from planner.planning.drafts import with_texts
 from planner.relations.catalog import Catalog, Column, Function, Relation
 from planner.rules.bounds import needed_rows
 from planner.rules.combines import with_combines
+from planner.rules.ranges import with_ranges
 from planner.sql.statements import SelectQuery, SinkTarget
 from planner.wan.snapshot import WanSnapshot
 
@@ -110,7 +111,8 @@ class QueryPlanner:
             planning = await self._settled(select, into, parts)
         with span("place"):
             draft = planning.result()
-            return await self._placed(with_texts(with_combines(draft)) if combine else draft, options)
+            draft = with_ranges(with_combines(draft) if combine else draft)
+            return await self._placed(with_texts(draft), options)
 
     async def _placed(self, draft: DraftPlan, options: BatchOptions | None) -> Planned:
         parts, topology = self._parts, self._parts.sites.topology
