@@ -35,6 +35,8 @@ LIMITS_S = {
     "combine_narrow": 5400,
     "combine_tree": 600,
     "parts": 300,
+    "state": 900,
+    "state_away": 600,
     "stages": 120,
     "epoch_cost": 300,
     "wire_format": 60,

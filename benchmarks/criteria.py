@@ -48,6 +48,19 @@ CRITERIA = (
     Criterion(
         "combine_tree.over_delay", "the same: median delay over that without combining", AT_MOST, 1.2, source=_PLANE
     ),
+    Criterion("state.right", "10 million groups in a window: results equal to DuckDB's", AT_LEAST, 1, source=_PLANE),
+    Criterion("state.python", "the same: most memory of Python", AT_MOST, 1536, "MiB", _PLANE),
+    Criterion("state.jvm", "the same: most memory of the JVM", AT_MOST, 3072, "MiB", _PLANE),
+    Criterion(
+        "state.written", "the same: bytes of checkpoints over those of what changed", AT_MOST, 1.5, source=_PLANE
+    ),
+    Criterion("state.late", "the same: event loop late by, at most", AT_MOST, 0.5, "s", _PLANE),
+    Criterion(
+        "state_away.right", "a site away for half an hour: results equal to DuckDB's", AT_LEAST, 1, source=_PLANE
+    ),
+    Criterion("state_away.flat", "the same: memory at the end over memory before", AT_MOST, 1.1, source=_PLANE),
+    Criterion("state_away.written", "the same: checkpoints over what changed", AT_MOST, 1.5, source=_PLANE),
+    Criterion("state_away.late", "the same: event loop late by, at most", AT_MOST, 0.5, "s", _PLANE),
     Criterion("parts.speedup", "a merge bound by one core: in two parts on two cores", AT_LEAST, 1.7, source=_PLANE),
     *(
         Criterion(f"delay.{scene}_{part}", f"{title}: window's end to result, {of}", AT_MOST, limit, "s", _PLANE)

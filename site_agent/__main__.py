@@ -58,6 +58,7 @@ from site_agent.router import Router
 from site_agent.router.pacing import LinkPace
 from site_agent.slots.follow import following_slots
 from site_agent.slots.guard import SlotGuard
+from site_agent.state.memory import StateMemory
 from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.crashes import Crashes
 from site_agent.tasks.pool import SendPool
@@ -97,6 +98,13 @@ def _leaves(group: BaseExceptionGroup[Exception]) -> list[Exception]:
     return [leaf for e in group.exceptions for leaf in (_leaves(e) if isinstance(e, BaseExceptionGroup) else [e])]
 
 
+def _crashes(config: AgentConfig, stack: AsyncExitStack) -> Crashes:
+    """The record of the process's crashes, until the stack is closed."""
+    crashes = Crashes(config.data / config.sites[0].name / "crashes", heap=config.spark.driver_memory)
+    stack.callback(crashes.stop)
+    return crashes
+
+
 async def _serve(config: AgentConfig) -> None:
     umask = make_private_umask()
     make_usable(config.data)
@@ -111,8 +119,7 @@ async def _serve(config: AgentConfig) -> None:
         session = await asyncio.to_thread(_start_session, config)
         stack.callback(session.stop)
         exit_on_fatal_errors(session)
-        crashes = Crashes(config.data / config.sites[0].name / "crashes", heap=config.spark.driver_memory)
-        stack.callback(crashes.stop)
+        crashes = _crashes(config, stack)
         lifeline = Lifeline(session, crashes.told)
         stack.callback(lifeline.cut)
         # Executors in a cluster end by themselves, and Spark starts others in their place.
@@ -122,6 +129,7 @@ async def _serve(config: AgentConfig) -> None:
         loops: list[asyncio.Task[None]] = []
         readiness: list[AbstractAsyncContextManager[None]] = []
         looks: list[Callable[[], SiteFigures]] = []
+        state = StateMemory(config.state_memory_bytes)
         memory = SharedMemory(partial(memory_use, partial(heap_use, session), len(config.sites)))
         stretch = await stack.enter_async_context(_stretch())
         for site in config.sites:
@@ -134,7 +142,7 @@ async def _serve(config: AgentConfig) -> None:
                 functions=config.functions,
             )
             guard = SlotGuard(site.name, site.slots, config.data / site.name)
-            parts = Parts(engine, memory, guard, crashes, stretch, umask, jvm_version(session), security)
+            parts = Parts(engine, memory, guard, crashes, stretch, umask, jvm_version(session), security, state)
             agent, address, health = await _start_site(config, site, parts, stack)
             addresses[site.name] = address
             if len(addresses) == 1:
@@ -184,6 +192,7 @@ class Parts:
     """Version of the JVM."""
     security: Security
     """The security of the site's connections."""
+    state_memory: StateMemory
 
 
 def _paces(config: AgentConfig, site: str) -> Mapping[str, LinkPace]:
@@ -233,6 +242,7 @@ async def _start_site(
         crashes=parts.crashes,
         stretch=parts.stretch,
         pool=SendPool(outbound),
+        memory=parts.state_memory,
         disk_full=disk.why_full,
         limits=TaskLimits(
             retained_bytes_per_channel=config.retained_bytes, kept_behind_bytes_per_channel=config.kept_behind_bytes

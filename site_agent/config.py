@@ -21,6 +21,7 @@ from site_agent.engine.functions import DEFAULT_LIMITS
 from site_agent.engine.jvm.session import SparkOptions, driver_bind_address
 from site_agent.engine.pyworker import Limits
 from site_agent.spark_arguments import add_spark_arguments, spark_options
+from site_agent.state.memory import STATE_BYTES
 from wire.errors import WireError
 from wire.names import site as member_of
 from wire.security import PLAIN, Security
@@ -72,6 +73,8 @@ class AgentConfig:
     """The most bytes that a channel retains for its readers before its task admits no more input."""
     kept_behind_bytes: int = 8 * 1024 * 1024 * 1024
     """The most bytes that a shared channel retains beyond that for queries that are behind others."""
+    state_memory_bytes: int = STATE_BYTES
+    """What the rows of open windows of all merges may take in memory; the rest of them is on disk."""
     disk_budget_bytes: int = 0
     """While a site keeps more bytes on disk, its tasks admit no input; 0: there is no budget."""
 
@@ -125,6 +128,7 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> AgentConfig:
         files_port=values.files_port,
         retained_bytes=values.retained_bytes,
         kept_behind_bytes=values.kept_behind_bytes,
+        state_memory_bytes=values.state_memory_bytes,
         disk_budget_bytes=values.disk_budget_bytes,
         emulated_links=_topology(values.emulate_links) if values.emulate_links is not None else None,
     )
@@ -302,6 +306,13 @@ def _add_budget_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=8 * 1024 * 1024 * 1024,
         help="bytes a shared channel may keep beyond that for queries that are behind others (default %(default)s)",
+    )
+    parser.add_argument(
+        "--state-memory-bytes",
+        type=_positive,
+        default=STATE_BYTES,
+        metavar="BYTES",
+        help="memory for rows of open windows of all merges (default %(default)s); the rest of them is on disk",
     )
     parser.add_argument(
         "--disk-budget-bytes",

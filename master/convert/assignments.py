@@ -101,4 +101,5 @@ def _merge_to_proto(merge: Merge) -> site_pb2.MergeSpec:
             for view in merge.views
         ],
         pane_column=merge.window_column if merge.panes else "",
+        by_bins=merge.by_bins,
     )

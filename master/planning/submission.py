@@ -24,6 +24,7 @@ from planner.planning.drafts import with_texts
 from planner.relations.catalog import Catalog, Column, Function, Relation
 from planner.rules.bounds import needed_rows
 from planner.rules.keyfilters import with_key_filters
+from planner.rules.ranges import with_ranges
 from planner.sql.statements import SelectQuery, SinkTarget
 from planner.values.trees import Tree
 from planner.wan.snapshot import WanSnapshot
@@ -134,6 +135,7 @@ class QueryPlanner:
             return Planned(place_batch(draft, topology, splits, alive=alive, options=options), {}, {})
         alive, wan = parts.sites.alive(), parts.wan()
         if combine is None:
+            draft = with_texts(with_ranges(draft))
             made = Combined(draft, place(draft, topology, statistics, alive=alive, wan=wan))
         else:
             made = place_combining(draft, topology, statistics, alive=alive, wan=wan, tree=combine.tree)

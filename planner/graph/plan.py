@@ -75,6 +75,8 @@ class Merge:
     panes: bool = False
     """True: `window_column` has the start of the row's pane, one period long; the row is of each window that the pane
     lies in. False: it has the start of the row's window, as where none overlap and in plans from before panes."""
+    by_bins: bool = False
+    """Each result is made of rows of one bin, so the rows of some bins can be merged alone; `combine` says the bins."""
 
     @property
     def period(self) -> timedelta:

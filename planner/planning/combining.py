@@ -11,6 +11,7 @@ from planner.place.placement import place
 from planner.place.trees import TreePlan, best, candidate, joining, merge_sites, saves, tree_plan, why_not
 from planner.planning.drafts import with_texts
 from planner.rules.combines import FLAT, with_combines
+from planner.rules.ranges import with_ranges
 from planner.values.stages import StageKind
 from planner.values.topology import Topology
 from planner.values.trees import Tree
@@ -54,7 +55,7 @@ def place_combining(  # noqa: PLR0913 - all that places a plan, and the tree
     links = link_figures(topology, wan)
 
     def placed(tree: Tree) -> Combined:
-        combined = with_texts(with_combines(draft, tree))
+        combined = with_texts(with_ranges(with_combines(draft, tree)))
         return Combined(combined, place(combined, topology, statistics, alive=alive, wan=wan))
 
     def weighed(tree: Tree) -> TreePlan:

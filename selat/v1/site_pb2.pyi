@@ -1262,6 +1262,7 @@ class MergeSpec(_message.Message):
     SLIDE_US_FIELD_NUMBER: _builtins.int
     VIEWS_FIELD_NUMBER: _builtins.int
     PANE_COLUMN_FIELD_NUMBER: _builtins.int
+    BY_BINS_FIELD_NUMBER: _builtins.int
     window_column: _builtins.str
     """Timestamp column of the input that holds a row's window start, and the windows' length. Empty: see `pane_column`."""
     window_us: _builtins.int
@@ -1273,6 +1274,8 @@ class MergeSpec(_message.Message):
     """Timestamp column of the input that holds the start of a row's pane, in the place of `window_column`: the row is in
     each window that the pane, a slide long, lies in, and has that window's start in this column when it closes.
     """
+    by_bins: _builtins.bool
+    """All rows of a group, or rows that match, are in one bin of their input; so the rows of some bins can be merged alone."""
     @_builtins.property
     def views(self) -> _containers.RepeatedCompositeFieldContainer[Global___MergeView]:
         """The views whose rows wait until their window closes; none: `input` alone, with `combine_sql`."""
@@ -1286,10 +1289,11 @@ class MergeSpec(_message.Message):
         slide_us: _builtins.int = ...,
         views: _abc.Iterable[Global___MergeView] | None = ...,
         pane_column: _builtins.str = ...,
+        by_bins: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["combine_sql", b"combine_sql", "pane_column", b"pane_column", "slide_us", b"slide_us", "views", b"views", "window_column", b"window_column", "window_us", b"window_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_bins", b"by_bins", "combine_sql", b"combine_sql", "pane_column", b"pane_column", "slide_us", b"slide_us", "views", b"views", "window_column", b"window_column", "window_us", b"window_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -166,4 +166,5 @@ def _window(message: site_pb2.MergeSpec) -> WindowSpec:
         slide_us=message.slide_us or message.window_us,
         views=views or (ViewSpec(INPUT_VIEW, message.combine_sql),),
         panes=bool(message.pane_column),
+        by_bins=message.by_bins,
     )

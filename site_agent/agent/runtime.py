@@ -28,6 +28,7 @@ from site_agent.connectors.sources import Connector, SourceContext
 from site_agent.engine import Engine
 from site_agent.ingest.streams import PushStreams
 from site_agent.router import Router
+from site_agent.state.memory import StateMemory
 from site_agent.tasks.combine import CombineTask
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.crashes import Crashes
@@ -71,6 +72,8 @@ class SiteServices:
     """Stretches the epoch intervals while CPU is short."""
     pool: SendPool = field(default_factory=SendPool)
     """What combining tasks have to send."""
+    memory: StateMemory = field(default_factory=StateMemory)
+    """What merges have of their state in memory; one for all sites of the process."""
     disk_full: Callable[[], str] = str
     """Returns the reason why tasks must not read new rows; empty when they may."""
     cpu_wait_s: Callable[[], float] = cpu_wait_s
@@ -256,6 +259,7 @@ class SiteRuntime:
             crashes=services.crashes,
             stretch=services.stretch,
             pool=services.pool,
+            memory=services.memory,
             disk_full=services.disk_full,
             cpu_wait_s=services.cpu_wait_s,
         )

@@ -25,6 +25,8 @@ class PortInput:
     """How much later than an epoch's watermark the events of its rows may be."""
     bins: tuple[int, ...] = ()
     """The bins of whose rows it is taken; empty: all rows."""
+    with_bins: bool = False
+    """Rows come with the column `_bin`, where their bins are known."""
 
 
 @dataclass(frozen=True, slots=True)

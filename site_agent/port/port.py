@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from site_agent.base.errors import CorruptEpochError
 from site_agent.base.waiting import first_of
-from site_agent.channels.codec import decode, select
+from site_agent.channels.codec import BIN_COLUMN, decode, select
 from site_agent.channels.manifest import EndMark, EpochManifest
 from site_agent.port.inputs import InputState, Origin, Pick, PortInput, pick_epochs
 from site_agent.port.watermark import InputWatermark, port_watermark
@@ -349,6 +349,9 @@ def _read(picks: Sequence[Pick]) -> list[tuple[EpochManifest, pa.Table | None]]:
 def _rows_of(pick: Pick) -> tuple[EpochManifest, pa.Table | None]:
     manifest, encoded = pick.state.log.epochs.read_encoded(pick.epoch)
     rows = None if encoded is None else decode(encoded)
+    if rows is not None and manifest.bins and pick.state.source.with_bins:
+        values, counts = [item.bin for item in manifest.bins], [item.rows for item in manifest.bins]
+        rows = rows.append_column(BIN_COLUMN, pa.array(np.repeat(np.array(values, np.int64), counts)))
     bins = pick.state.source.bins
     if rows is None or not bins:
         return manifest, rows
@@ -367,7 +370,7 @@ def _waiting_rows(state: InputState) -> int:
 
 def _successor_of(source: PortInput, end: EndMark) -> PortInput:
     site = end.successor_site or source.site
-    return PortInput(end.successor_channel, site, source.view, bins=source.bins)
+    return PortInput(end.successor_channel, site, source.view, bins=source.bins, with_bins=source.with_bins)
 
 
 def _at_end(state: InputState, picks: Sequence[Pick]) -> bool:

@@ -1,15 +1,19 @@
 """A merge's progress on disk: how far each channel is read, and the rows of the windows that were open then.
 
-In the task's directory: for each view that has rows `state-<n>-<view>.arrow` first, then `checkpoint.json`, whose
-rename makes all of them count. Channels are acknowledged only up to a checkpoint, so everything after it can be read
-again.
+In the task's directory: files with rows first, then `checkpoint.json`, whose rename makes all of them count. Channels
+are acknowledged only up to a checkpoint, so everything after it can be read again.
+
+A merge's files are runs (`run-<n>-<view>-<k>.rows`). A checkpoint writes what came since the one before as a run, and
+names it and the runs that have open rows still. A combining task writes all its rows each time, in
+`state-<n>-<view>.arrow`, as merges did in earlier versions.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,10 +25,20 @@ from planner.values.names import INPUT_VIEW
 from site_agent.base import posix
 from site_agent.base.disk import disk_error
 from site_agent.base.durable import write_atomically
-from site_agent.base.errors import SiteAgentError
 from site_agent.base.faults import FaultPoint
+from site_agent.state.runs import DamagedStateError, RunFile, RunName, open_run
 from site_agent.tasks.progress import Totals
 from site_agent.tasks.views import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """Windows that are closed range by range of their groups' bins, each an epoch of its own."""
+
+    watermark_us: int
+    """All windows that end by then, and were not closed, close."""
+    idle: bool
+    """Whether the last of the epochs says that the task is idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +54,18 @@ class Checkpoint:
     totals: Totals = field(default_factory=Totals)
     out: int | None = None
     """Of a task that reads its own channel after a crash: the first epoch that is not in the state."""
+    closing: Closing | None = None
+    """What was begun with this checkpoint, and is over when the channel has its watermark."""
+
+
+@dataclass(frozen=True, slots=True)
+class SavedState:
+    """A merge's last checkpoint, and where its rows are."""
+
+    checkpoint: Checkpoint = field(default_factory=Checkpoint)
+    rows: Rows = field(default_factory=dict)
+    """Of a checkpoint that an earlier version wrote."""
+    runs: Mapping[str, tuple[RunFile, ...]] = field(default_factory=dict)
 
 
 class CheckpointStore:
@@ -55,24 +81,41 @@ class CheckpointStore:
         Raises:
             SiteAgentError: a file is damaged.
         """
-        path = self._directory / "checkpoint.json"
-        if not path.exists():
+        value = self._content()
+        if value is None:
             return Checkpoint(), {}
-        try:
-            value = unsealed(json.loads(path.read_bytes()))
-            checkpoint = Checkpoint(
-                value["number"],
-                value["cursors"],
-                tuple(value["ended"]),
-                value["closed_us"],
-                value["watermark_us"],
-                Totals.from_json(value["totals"]),
-                value.get("out"),
-            )
-            states = value["states"] if "states" in value else _only_state(value)
-            return checkpoint, {view: self._load_state(state["file"], state["crc32"]) for view, state in states.items()}
-        except (ValueError, KeyError, TypeError, AttributeError, OSError, pa.ArrowInvalid) as error:
-            raise SiteAgentError(f"the checkpoint {path} cannot be read: {error}") from error
+        with self._telling_damage():
+            return _checkpoint(value), self._states(value)
+
+    def load_state(self) -> SavedState:
+        """The last checkpoint of a merge, with its runs; of their rows nothing is read.
+
+        Raises:
+            SiteAgentError: a file is damaged.
+        """
+        value = self._content()
+        if value is None:
+            return SavedState()
+        with self._telling_damage():
+            names = {view: tuple(map(RunName.from_json, runs)) for view, runs in value.get("runs", {}).items()}
+            checkpoint, rows = _checkpoint(value), {} if "runs" in value else self._states(value)
+        runs = {view: tuple(open_run(self._directory, name) for name in found) for view, found in names.items()}
+        return SavedState(checkpoint, rows, runs)
+
+    def run_path(self, number: int, view: str, place: int) -> Path:
+        """The file of a run that the checkpoint of that number is the first to name."""
+        return self._directory / f"run-{number}-{view}-{place}.rows"
+
+    def save_state(self, checkpoint: Checkpoint, runs: Mapping[str, Sequence[RunName]]) -> None:
+        """Make this the last checkpoint, with runs that are durable; files that it does not name are removed.
+
+        Raises:
+            ChannelError: the disk refuses; the checkpoint before it counts.
+        """
+        named = {view: [name.to_json() for name in found] for view, found in sorted(runs.items())}
+        with self._telling_refusal():
+            self._replace({**_described(checkpoint), "runs": named})
+            self._remove_files_but({name.file for found in runs.values() for name in found})
 
     def save(self, checkpoint: Checkpoint, rows: Rows) -> None:
         """Make this the last checkpoint; views without rows need not be named.
@@ -80,32 +123,48 @@ class CheckpointStore:
         Raises:
             ChannelError: the disk refuses; the checkpoint before it counts.
         """
+        with self._telling_refusal():
+            states = {
+                view: self._save_state(f"state-{checkpoint.number}-{view}.arrow", table)
+                for view, table in sorted(rows.items())
+                if table.num_rows
+            }
+            reached(FaultPoint.STATE_WRITTEN)
+            self._replace({**_described(checkpoint), "states": states})
+            self._remove_files_but({state["file"] for state in states.values()})
+
+    def _content(self) -> dict[str, Any] | None:
+        path = self._directory / "checkpoint.json"
+        if not path.exists():
+            return None
+        with self._telling_damage():
+            return unsealed(json.loads(path.read_bytes()))
+
+    def _replace(self, content: Mapping[str, Any]) -> None:
+        write_atomically(self._directory / "checkpoint.json", json.dumps(sealed(content)).encode())
+        reached(FaultPoint.CHECKPOINT_SAVED)
+
+    def _states(self, value: Mapping[str, Any]) -> Rows:
+        states = value["states"] if "states" in value else _only_state(value)
+        return {view: self._load_state(state["file"], state["crc32"]) for view, state in states.items()}
+
+    @contextmanager
+    def _telling_damage(self) -> Iterator[None]:
+        """Raises SiteAgentError for all that damaged files lead to."""
         try:
-            self._save(checkpoint, rows)
+            yield
+        except (ValueError, KeyError, TypeError, AttributeError, OSError, pa.ArrowInvalid) as error:
+            path = self._directory / "checkpoint.json"
+            raise DamagedStateError(f"the checkpoint {path} cannot be read: {error}") from error
+
+    @contextmanager
+    def _telling_refusal(self) -> Iterator[None]:
+        """Raises ChannelError for an error of the disk."""
+        try:
+            yield
         except OSError as error:
             task = self._directory.name
             raise disk_error(f"the checkpoint of {task}", error, ids={"task": task}) from error
-
-    def _save(self, checkpoint: Checkpoint, rows: Rows) -> None:
-        states = {
-            view: self._save_state(f"state-{checkpoint.number}-{view}.arrow", table)
-            for view, table in sorted(rows.items())
-            if table.num_rows
-        }
-        reached(FaultPoint.STATE_WRITTEN)
-        content = {
-            "number": checkpoint.number,
-            "cursors": dict(checkpoint.cursors),
-            "ended": list(checkpoint.ended),
-            "closed_us": checkpoint.closed_us,
-            "watermark_us": checkpoint.watermark_us,
-            "totals": checkpoint.totals.to_json(),
-            "out": checkpoint.out,
-            "states": states,
-        }
-        write_atomically(self._directory / "checkpoint.json", json.dumps(sealed(content)).encode())
-        reached(FaultPoint.CHECKPOINT_SAVED)
-        self._remove_states_but({state["file"] for state in states.values()})
 
     def _load_state(self, name: str, crc32: int) -> pa.Table:
         data = (self._directory / name).read_bytes()
@@ -131,10 +190,41 @@ class CheckpointStore:
             raise
         return {"file": name, "crc32": zlib.crc32(data)}
 
-    def _remove_states_but(self, names: Collection[str]) -> None:
-        for path in self._directory.glob("state-*.arrow"):
-            if path.name not in names:
-                path.unlink()
+    def _remove_files_but(self, names: Collection[str]) -> None:
+        for pattern in ("state-*.arrow", "run-*.rows"):
+            for path in self._directory.glob(pattern):
+                if path.name not in names:
+                    path.unlink()
+                    reached(FaultPoint.STATE_REMOVED)
+
+
+def _described(checkpoint: Checkpoint) -> dict[str, Any]:
+    closing = checkpoint.closing
+    return {
+        "number": checkpoint.number,
+        "cursors": dict(checkpoint.cursors),
+        "ended": list(checkpoint.ended),
+        "closed_us": checkpoint.closed_us,
+        "watermark_us": checkpoint.watermark_us,
+        "totals": checkpoint.totals.to_json(),
+        "out": checkpoint.out,
+        "closing": None if closing is None else {"watermark_us": closing.watermark_us, "idle": closing.idle},
+    }
+
+
+def _checkpoint(value: Mapping[str, Any]) -> Checkpoint:
+    """Raises KeyError or TypeError when it is none."""
+    closing = value.get("closing")
+    return Checkpoint(
+        value["number"],
+        value["cursors"],
+        tuple(value["ended"]),
+        value["closed_us"],
+        value["watermark_us"],
+        Totals.from_json(value["totals"]),
+        value.get("out"),
+        None if closing is None else Closing(closing["watermark_us"], closing["idle"]),
+    )
 
 
 def _only_state(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from site_agent.channels.log import ChannelLog
 from site_agent.channels.pace import Pressure, pressure
 from site_agent.engine import Engine, EpochRequest, EpochResult
 from site_agent.router import Router
+from site_agent.state.memory import StateMemory
 from site_agent.tasks.crashes import Crashes
 from site_agent.tasks.pool import SendPool
 from site_agent.tasks.progress import Progress
@@ -45,6 +46,14 @@ class TaskLimits:
     """Largest table that is copied to other sites for a join."""
     checkpoint_bytes: int = 1024 * 1024
     checkpoint_interval: timedelta = timedelta(seconds=5)
+    rows_at_once: int = 500_000
+    """A merge of more rows works on them range by range of their bins, where they have bins."""
+    compact_rows: int = 2_000
+    """Fewer new rows of a merge are not worth a job of Spark before they are stored."""
+    runs_alike: int = 8
+    """So many runs of a like size of a merge's state may become one."""
+    runs_most: int = 256
+    """More runs of a view of a merge do become fewer."""
 
     def pressure_of(self, log: ChannelLog) -> Pressure:
         """What the readers of a task's channel mean to it."""
@@ -76,6 +85,8 @@ class TaskContext:
     stretch: Stretch = field(default_factory=Stretch)
     pool: SendPool = field(default_factory=SendPool)
     """What the site's combining tasks have to send."""
+    memory: StateMemory = field(default_factory=StateMemory)
+    """What the site's merges have of their state in memory."""
     disk_full: Callable[[], str] = str
     """The reason why the site's disk budget admits no rows from outside; empty when it does."""
     cpu_wait_s: Callable[[], float] = cpu_wait_s

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
@@ -24,13 +24,20 @@ from site_agent.base.json import Json
 from site_agent.channels.manifest import EpochManifest
 from site_agent.engine import ArrowScan, EpochRequest, EpochResult, Field, OperatorRows
 from site_agent.port import Origin, Port, PortBatch, PortInput
-from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
+from site_agent.state.segments import without_bins
+from site_agent.tasks.checkpoint import Checkpoint, Closing
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
+from site_agent.tasks.merge_state import MergeState
 from site_agent.tasks.progress import Sample, Totals
 from site_agent.tasks.spec import InputSpec, WindowSpec
 from site_agent.tasks.task import PortTask
-from site_agent.tasks.views import OpenViews, Rows, scans_of
+from site_agent.tasks.views import Rows, scans_of
+
+TAIL_SHARE = 8
+"""A checkpoint is due when such a part of the state is new, or such a part of the memory for state is taken by it."""
+_CLOSING = "closing"
+"""In the commit of an epoch that has a range of the groups of closed windows: which windows, and the bins so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,13 @@ class Emission:
     computed: bool = False
     """Whether Spark computed it: there were rows."""
 
+    def with_range(self, rows: int, size_bytes: int, result: EpochResult | None) -> Emission:
+        """With what one more range of their groups gave out."""
+        found = result.operators if result is not None else ()
+        together = _added(self.operators, found)
+        computed = self.computed or result is not None
+        return Emission(self.rows + rows, self.size_bytes + size_bytes, together, computed)
+
 
 class MergeTask(PortTask):
     """The loop of a MERGE stage. After a failed epoch it is of no more use: a new one goes on from the checkpoint."""
@@ -81,12 +95,10 @@ class MergeTask(PortTask):
         )
         self._inputs = context.spec.inputs
         self._restored = False
-        self._checkpoints = CheckpointStore(context.directory)
+        self._state = MergeState(context, window, self._combined)
         self._checkpoint = Checkpoint()
         self._checkpoint_s = context.clock.monotonic()
         self._since_checkpoint_bytes = 0
-        self._saved_bytes = 0
-        self._open = OpenViews(window)
         self._held_bytes = 0
         self._totals = Totals()
         self._counted: Mapping[str, int] = {}
@@ -100,7 +112,10 @@ class MergeTask(PortTask):
     async def _read_inputs(self) -> None:
         waiting = [i for i in self._inputs if i.view in self._views]
         await self._port.set_inputs(
-            [PortInput(i.channel, i.site, i.view, i.read_from, i.event_delay_us, i.bins) for i in waiting]
+            [
+                PortInput(i.channel, i.site, i.view, i.read_from, i.event_delay_us, i.bins, self._window.by_bins)
+                for i in waiting
+            ]
         )
 
     async def run(self) -> None:
@@ -114,12 +129,15 @@ class MergeTask(PortTask):
             await self._read_inputs()
         await put_table_copies(context, self._copies)
         context.progress.enter(TaskState.RUNNING)
+        if context.log.end is None and (closing := self._unfinished()) is not None:
+            async with context.attempt():
+                ranges = self._state.ranges(closing.watermark_us, first=_bins_done(self._last_manifest, closing))
+                await self._close_ranges(ranges, self._checkpoint.cursors, closing)
         while context.log.end is None:
             await context.wait_for_room()
             batch = await self._next()
             if batch is None:
                 async with context.attempt():
-                    await self._compact()
                     await self._save_checkpoint(self._port.cursors)
                 continue
             started_s = context.clock.monotonic()
@@ -131,6 +149,7 @@ class MergeTask(PortTask):
         context.progress.enter(TaskState.ENDED)
 
     async def close(self) -> None:
+        self._state.close()
         await self._port.close()
 
     async def _next(self) -> PortBatch | None:
@@ -149,15 +168,13 @@ class MergeTask(PortTask):
 
     async def _restore(self) -> None:
         context = self._context
-        self._checkpoint, rows = await context.in_thread(self._checkpoints.load)
-        emitted = Emitted.from_manifest(context.log.epochs.last_manifest)
+        self._checkpoint = await self._state.restore()
+        emitted = Emitted.from_manifest(self._last_manifest)
         closed = [c for c in (self._checkpoint.closed_us, emitted.closed_us) if c is not None]
-        self._open = OpenViews(self._window, closed_us=max(closed, default=None))
-        for view, table in rows.items():
-            self._open.add(view, table)
+        self._state.open.advance(max(closed, default=None))
         restored = self._checkpoint
         # Of the two records of what was read, the newer one holds.
-        newer = restored if restored.totals.rows_in >= emitted.totals.rows_in else emitted
+        newer = restored if _age(restored.totals) >= _age(emitted.totals) else emitted
         self._counted, self._totals = newer.cursors, newer.totals
         context.progress.restore(self._totals, emitted.closed_us)
         # Not behind the windows that are out, although a channel that was idle then may have woken since.
@@ -171,7 +188,7 @@ class MergeTask(PortTask):
             self._take(origin, table)
         self._held_bytes = sum(table.get_total_buffer_size() for table in batch.tables)
         emission = Emission()
-        closes = self._open.crosses_boundary(batch.watermark_us) or batch.ended or batch.idle != self._is_idle()
+        closes = self._state.open.crosses_boundary(batch.watermark_us) or batch.ended or batch.idle != self._is_idle()
         if closes:
             emission = await self._emit(batch)
         if batch.ended:
@@ -193,12 +210,12 @@ class MergeTask(PortTask):
         period_us = self._window.slide_us
         starts_at_us = (until_us // period_us + 1) * period_us
         if progress.starts_at_us is None or starts_at_us > progress.starts_at_us:
-            self._open.begin_at(starts_at_us)
+            self._state.open.begin_at(starts_at_us)
             progress.starts_at_us = starts_at_us
 
     def _take(self, origin: Origin, table: pa.Table) -> None:
         """Rows that were counted before a crash come again after it."""
-        dropped = self._open.add(origin.view, table)
+        dropped = self._state.open.add(origin.view, table)
         if self._context.progress.starts_at_us is not None:
             # Rows from before the beginning are not late.
             dropped = 0
@@ -207,24 +224,70 @@ class MergeTask(PortTask):
             self._totals = self._totals.plus(rows_in=table.num_rows, rows_late=dropped)
 
     async def _emit(self, batch: PortBatch) -> Emission:
-        context = self._context
-        closed = self._open.close(batch.watermark_us)
-        result = await self._join(closed) if self._open.can_match(closed) else None
-        merged = result.table if result is not None else None
-        rows_out = merged.num_rows if merged is not None else 0
-        self._held_bytes += merged.get_total_buffer_size() if merged is not None else 0
-        self._totals = self._totals.plus(rows_out=rows_out)
-        commit: dict[str, Json] = {"cursors": dict(batch.cursors), "totals": self._totals.to_json()}
-        epoch = context.log.next_epoch
-        reached(FaultPoint.WINDOW_CLOSED)
-        manifest = await context.in_thread(
-            lambda: context.log.publish(epoch, merged, watermark_us=batch.watermark_us, idle=batch.idle, commit=commit)
+        ranges = self._state.ranges(batch.watermark_us)
+        closing = None if batch.watermark_us is None else Closing(batch.watermark_us, batch.idle)
+        if len(ranges) == 1 or closing is None:
+            return await self._close(batch.watermark_us, ranges, batch.cursors, idle=batch.idle)
+        # What is stored now is what the windows are made of: after a crash, the ranges that are left are made of it.
+        await self._save_checkpoint(batch.cursors, closing)
+        reached(FaultPoint.CLOSING_STORED)
+        return await self._close_ranges(ranges, batch.cursors, closing)
+
+    @property
+    def _last_manifest(self) -> EpochManifest | None:
+        return self._context.log.epochs.last_manifest
+
+    def _unfinished(self) -> Closing | None:
+        """The windows of which a crash has left some ranges of groups."""
+        closing, emitted_us = self._checkpoint.closing, Emitted.from_manifest(self._last_manifest).closed_us
+        if closing is None or (emitted_us is not None and emitted_us >= closing.watermark_us):
+            return None
+        return closing
+
+    async def _close_ranges(self, ranges: Sequence[range], cursors: Mapping[str, int], closing: Closing) -> Emission:
+        emission = await self._close(closing.watermark_us, ranges, cursors, idle=closing.idle)
+        await self._context.in_thread(pa.default_memory_pool().release_unused)
+        await self._save_checkpoint(cursors)
+        return emission
+
+    async def _close(
+        self, watermark_us: int | None, ranges: Sequence[range], cursors: Mapping[str, int], *, idle: bool
+    ) -> Emission:
+        """Publish the windows that the watermark ends: the rows of each range of bins in an epoch of their own. The
+        last of them has the watermark."""
+        emission, standing = Emission(), self._context.log.standing
+        before_us = standing.watermark_us if standing is not None else None
+        for bins in ranges:
+            last = bins is ranges[-1]
+            closed = await self._context.in_thread(partial(self._state.open.closing, watermark_us, bins))
+            result = await self._join(closed) if self._state.open.can_match(closed) else None
+            if result is None and not last:
+                continue
+            merged = result.table if result is not None else None
+            rows_out = merged.num_rows if merged is not None else 0
+            self._held_bytes = max(self._held_bytes, merged.get_total_buffer_size() if merged is not None else 0)
+            self._totals = self._totals.plus(rows_out=rows_out)
+            commit: dict[str, Json] = {"cursors": dict(cursors), "totals": self._totals.to_json()}
+            reached(FaultPoint.WINDOW_CLOSED)
+            if last:
+                manifest = await self._publish(merged, watermark_us, commit, idle=idle)
+                reached(FaultPoint.WINDOW_PUBLISHED)
+            else:
+                commit[_CLOSING] = {"watermark_us": watermark_us, "bins_done": bins.stop}
+                manifest = await self._publish(merged, before_us, commit, idle=False)
+                reached(FaultPoint.RANGE_PUBLISHED)
+            self._totals = self._totals.plus(bytes_out=manifest.size_bytes)
+            emission = emission.with_range(rows_out, manifest.size_bytes, result)
+        await self._context.in_thread(partial(self._state.open.advance, watermark_us))
+        return emission
+
+    async def _publish(
+        self, rows: pa.Table | None, watermark_us: int | None, commit: Mapping[str, Json], *, idle: bool
+    ) -> EpochManifest:
+        log = self._context.log
+        return await self._context.in_thread(
+            lambda: log.publish(log.next_epoch, rows, watermark_us=watermark_us, idle=idle, commit=commit)
         )
-        reached(FaultPoint.WINDOW_PUBLISHED)
-        self._totals = self._totals.plus(bytes_out=manifest.size_bytes)
-        if result is None:
-            return Emission(rows_out, manifest.size_bytes)
-        return Emission(rows_out, manifest.size_bytes, result.operators, computed=True)
 
     async def _join(self, closed: Rows) -> EpochResult:
         """The result of closed windows."""
@@ -240,40 +303,39 @@ class MergeTask(PortTask):
         return columns | {i.view: i.columns for i in self._context.spec.inputs if i.view in self._views}
 
     async def _maybe_checkpoint(self, batch: PortBatch) -> None:
-        limits, clock = self._context.limits, self._context.clock
+        limits, clock, memory = self._context.limits, self._context.clock, self._context.memory
         waited_s = clock.monotonic() - self._checkpoint_s
-        # Waiting for as much input as the last state took keeps the cost of writing states in proportion.
-        due_bytes = max(limits.checkpoint_bytes, self._saved_bytes)
-        due = self._since_checkpoint_bytes >= due_bytes or waited_s >= limits.checkpoint_interval.total_seconds()
+        # A run for every trifle would make closing windows slow.
+        together_bytes = min(self._state.open.size_bytes, memory.limit_bytes) // TAIL_SHARE
+        if not memory.make_room():
+            together_bytes = 0
+        due = self._since_checkpoint_bytes >= max(limits.checkpoint_bytes, together_bytes)
+        due = due or waited_s >= limits.checkpoint_interval.total_seconds()
         moved = dict(batch.cursors) != dict(self._checkpoint.cursors)
         if moved and (due or batch.ended):
-            await self._compact()
             await self._save_checkpoint(batch.cursors)
 
-    async def _compact(self) -> None:
+    async def _combined(self, sql: str, rows: pa.Table) -> pa.Table:
+        """Fewer partials of the same."""
         spec, site = self._context.spec, self._context.site
-        for view, rows in self._open.grown():
-            combined = await self._context.run(
-                partial(EpochRequest, spec.task_id, view.combine_sql, ArrowScan(rows), site)
-            )
-            self._open.compact(view.name, combined.table)
+        result = await self._context.run(partial(EpochRequest, spec.task_id, sql, ArrowScan(without_bins(rows)), site))
+        return result.table
 
-    async def _save_checkpoint(self, cursors: Mapping[str, int]) -> None:
+    async def _save_checkpoint(self, cursors: Mapping[str, int], closing: Closing | None = None) -> None:
         checkpoint = Checkpoint(
             self._checkpoint.number + 1,
             dict(cursors),
             self._port.ended_channels,
-            closed_us=self._open.closed_us,
+            closed_us=self._state.open.closed_us,
             watermark_us=self._port.watermark_us,
             totals=self._totals,
+            closing=closing,
         )
-        rows = self._open.tables()
-        await self._context.in_thread(lambda: self._checkpoints.save(checkpoint, rows))
+        await self._state.save(checkpoint)
         reached(FaultPoint.CHECKPOINT_DONE)
         self._checkpoint = checkpoint
         self._checkpoint_s = self._context.clock.monotonic()
         self._since_checkpoint_bytes = 0
-        self._saved_bytes = self._open.size_bytes
         await self._context.in_thread(lambda: self._port.acknowledge(checkpoint.cursors))
         reached(FaultPoint.CHECKPOINT_ACKNOWLEDGED)
 
@@ -281,7 +343,9 @@ class MergeTask(PortTask):
         progress, clock = self._context.progress, self._context.clock
         progress.totals = self._totals
         progress.watermark_us = batch.watermark_us
-        progress.measure(lag_rows=self._port.lag_rows, state_rows=self._open.rows, state_bytes=self._open.size_bytes)
+        progress.measure(
+            lag_rows=self._port.lag_rows, state_rows=self._state.open.rows, state_bytes=self._state.open.size_bytes
+        )
         finished_s = clock.monotonic()
         progress.epoch_done(
             Sample(
@@ -294,3 +358,23 @@ class MergeTask(PortTask):
                 operators=emission.operators,
             )
         )
+
+
+def _age(totals: Totals) -> tuple[int, int, int]:
+    """Of two records of one task, the later has the greater."""
+    return totals.rows_in, totals.rows_out, totals.bytes_out
+
+
+def _bins_done(last: EpochManifest | None, closing: Closing) -> int:
+    """Up to which bin the windows that are being closed are out."""
+    said = last.commit.get(_CLOSING) if last is not None else None
+    if not isinstance(said, Mapping) or said.get("watermark_us") != closing.watermark_us:
+        return 0
+    return int(str(said.get("bins_done", 0)))
+
+
+def _added(some: Sequence[OperatorRows], others: Sequence[OperatorRows]) -> tuple[OperatorRows, ...]:
+    """The rows of the same operators of a statement that ran twice, together."""
+    if len(some) != len(others):
+        return tuple(others or some)
+    return tuple(replace(one, rows=one.rows + other.rows) for one, other in zip(some, others, strict=True))

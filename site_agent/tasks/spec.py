@@ -64,6 +64,8 @@ class WindowSpec:
     views: tuple[ViewSpec, ...]
     panes: bool = False
     """True: rows are of panes, a slide long, and so of each window that their pane lies in."""
+    by_bins: bool = False
+    """True: all rows of a group, or rows that match, are in one bin; the rows of each bin can be merged alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
 from planner.values.names import INPUT_VIEW
 from site_agent.engine import ArrowScan, EmptyScan, Field, Scan
-from site_agent.tasks.spec import ViewSpec, WindowSpec
+from site_agent.state.runs import RunFile, RunName
+from site_agent.state.segments import ALL_BINS
+from site_agent.state.stored import StoredRows
+from site_agent.tasks.spec import WindowSpec
 from site_agent.tasks.windows import OpenWindows
-
-COMPACT_ROWS = 20_000
-"""Open windows of a view with fewer rows are not worth a compaction."""
 
 Rows = Mapping[str, pa.Table]
 """By view; views without rows are not in it."""
@@ -21,26 +21,57 @@ Rows = Mapping[str, pa.Table]
 class OpenViews:
     """The state of a merge. `closed_us` is the watermark up to which windows were emitted."""
 
-    def __init__(self, spec: WindowSpec, *, closed_us: int | None = None) -> None:
+    def __init__(
+        self,
+        spec: WindowSpec,
+        *,
+        closed_us: int | None = None,
+        runs: Mapping[str, Sequence[RunFile]] | None = None,
+    ) -> None:
         self._spec = spec
-        self._windows = {view.name: OpenWindows(spec, closed_us=closed_us) for view in spec.views}
-        self._compacted_rows = dict.fromkeys(self._windows, 0)
+        self.windows = {
+            view.name: OpenWindows(
+                spec, closed_us=closed_us, runs=[StoredRows(r) for r in (runs or {}).get(view.name, ())]
+            )
+            for view in spec.views
+        }
 
     @property
     def closed_us(self) -> int | None:
-        return next(iter(self._windows.values())).closed_us
+        return next(iter(self.windows.values())).closed_us
 
     @property
     def rows(self) -> int:
-        return sum(windows.rows for windows in self._windows.values())
+        return sum(windows.rows for windows in self.windows.values())
 
     @property
     def size_bytes(self) -> int:
-        return sum(windows.size_bytes for windows in self._windows.values())
+        return sum(windows.size_bytes for windows in self.windows.values())
+
+    @property
+    def memory_bytes(self) -> int:
+        """What its rows take in memory."""
+        return sum(windows.fresh_bytes + windows.cached_bytes for windows in self.windows.values())
+
+    @property
+    def spare_bytes(self) -> int:
+        """What of it is on disk as well."""
+        return sum(windows.cached_bytes for windows in self.windows.values())
+
+    def forget(self) -> None:
+        """Keep in memory only what no checkpoint has stored."""
+        for windows in self.windows.values():
+            for run in windows.runs:
+                run.cached = None
+
+    @property
+    def run_names(self) -> dict[str, list[RunName]]:
+        """The runs that have open rows, by view."""
+        return {view: [run.run.name for run in windows.runs] for view, windows in self.windows.items() if windows.runs}
 
     def begin_at(self, start_us: int) -> None:
         """Leave out all windows that begin earlier."""
-        for windows in self._windows.values():
+        for windows in self.windows.values():
             windows.begin_at(start_us)
 
     def add(self, view: str, table: pa.Table) -> int:
@@ -52,37 +83,37 @@ class OpenViews:
         Raises:
             KeyError: the merge has no such view.
         """
-        return self._windows[view].add([table])
+        return self.windows[view].add([table])
 
     def crosses_boundary(self, watermark_us: int | None) -> bool:
         """Whether moving the watermark there ends at least one window, with rows or without."""
-        return next(iter(self._windows.values())).crosses_boundary(watermark_us)
+        return next(iter(self.windows.values())).crosses_boundary(watermark_us)
 
-    def close(self, watermark_us: int | None) -> Rows:
-        """Take out the rows of all windows that end at or before the watermark."""
-        closed = {view: windows.close(watermark_us) for view, windows in self._windows.items()}
-        return {view: rows for view, rows in closed.items() if rows is not None}
+    def ends_by(self, watermark_us: int | None) -> int:
+        """How many rows may be of windows that end at or before the watermark and are not closed; never too few."""
+        return sum(windows.ends_by(watermark_us) for windows in self.windows.values())
+
+    def has_bins(self, watermark_us: int | None) -> bool:
+        """Whether the bin of each row is known that may be of windows that the watermark ends."""
+        return all(windows.has_bins(watermark_us) for windows in self.windows.values())
+
+    def closing(self, watermark_us: int | None, bins: range = ALL_BINS) -> Rows:
+        """The rows of these bins in the windows that the watermark ends. Nothing changes until `advance`.
+
+        Raises:
+            DamagedStateError: a run is not as it was written.
+        """
+        found = {view: windows.closing(watermark_us, bins) for view, windows in self.windows.items()}
+        return {view: rows for view, rows in found.items() if rows is not None}
+
+    def advance(self, watermark_us: int | None) -> None:
+        """The windows that end at or before the watermark are closed: their rows go."""
+        for windows in self.windows.values():
+            windows.advance(watermark_us)
 
     def can_match(self, closed: Rows) -> bool:
         """Whether these rows can give a result."""
         return bool(closed) and all(view.name in closed for view in self._spec.views if view.required)
-
-    def grown(self) -> Iterator[tuple[ViewSpec, pa.Table]]:
-        """Views whose partials have become worth a compaction."""
-        for view in self._spec.views:
-            windows = self._windows[view.name]
-            if view.combine_sql and windows.rows >= max(COMPACT_ROWS, 2 * self._compacted_rows[view.name]):
-                yield view, windows.table()
-
-    def compact(self, view: str, combined: pa.Table) -> None:
-        """Put the combined partials of a view in the place of all."""
-        self._windows[view].replace(combined)
-        self._compacted_rows[view] = combined.num_rows
-
-    def tables(self) -> Rows:
-        """All open rows."""
-        found = {view: windows.table() for view, windows in self._windows.items()}
-        return {view: rows for view, rows in found.items() if rows is not None}
 
 
 def scans_of(closed: Rows, columns: Mapping[str, tuple[Field, ...]]) -> tuple[Scan, dict[str, Scan]]:

@@ -1,41 +1,78 @@
-"""Open windows of a merge: partial rows that wait until the watermark passes their window's end.
+"""Open windows of a view of a merge: rows that wait until the watermark passes their window's end.
 
 State is input that was already combined: rows are kept as they came, and compacted by the stage's combine SQL when
 they have grown. Windows begin every slide, and the length is a multiple of it, so they end at multiples of the slide.
 A row says where its window starts. Where windows overlap it says where its *pane* starts, a slide long: it is in each
 window that the pane lies in, and stays until the last of them is closed. A window is closed when its end is not after
 the watermark.
+
+Rows that came since the last checkpoint are in memory, all others in runs on disk (`site_agent.state`); what memory
+has of those is a cache. A run's file keeps the rows of closed windows, too: they are left out when it is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from planner.values.names import BIN_COLUMN
+from site_agent.state.segments import ALL_BINS, NO_BIN, Extent, extent_of, of_bins, starts_of, without_bins
+from site_agent.state.stored import StoredRows
 from site_agent.tasks.spec import WindowSpec
 
 _BEFORE_ALL_US = -(2**63)
 _MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 
-class OpenWindows:
-    """The buffer. `closed_us` is the watermark up to which windows were emitted; rows are late for those."""
+@dataclass(frozen=True, slots=True)
+class _Fresh:
+    """Rows that no checkpoint has stored."""
 
-    def __init__(self, spec: WindowSpec, *, closed_us: int | None = None) -> None:
+    table: pa.Table
+    extent: Extent
+
+
+class OpenWindows:
+    """The rows. `closed_us` is the watermark up to which windows were emitted; rows are late for those."""
+
+    def __init__(self, spec: WindowSpec, *, closed_us: int | None = None, runs: Sequence[StoredRows] = ()) -> None:
         self._spec = spec
-        self._rows = _Rows(spec.column)
+        self._fresh: list[_Fresh] = []
+        self.runs = list(runs)
         self.closed_us = closed_us
 
     @property
     def rows(self) -> int:
-        return sum(t.num_rows for t in self._rows.tables)
+        """Those on disk included, and of those the ones whose windows have closed since."""
+        on_disk = sum(run.run.rows if run.cached is None else run.cached.num_rows for run in self.runs)
+        return self.fresh_rows + on_disk
 
     @property
     def size_bytes(self) -> int:
-        return sum(t.get_total_buffer_size() for t in self._rows.tables)
+        """What all rows take in memory, or would."""
+        on_disk = sum(run.run.raw_bytes if run.cached is None else run.memory_bytes for run in self.runs)
+        return self.fresh_bytes + on_disk
+
+    @property
+    def fresh_rows(self) -> int:
+        return sum(fresh.table.num_rows for fresh in self._fresh)
+
+    @property
+    def fresh_has_bins(self) -> bool:
+        """Whether the bin of each row that no checkpoint has stored is known."""
+        return all(fresh.extent.has_bins for fresh in self._fresh)
+
+    @property
+    def fresh_bytes(self) -> int:
+        return sum(fresh.table.get_total_buffer_size() for fresh in self._fresh)
+
+    @property
+    def cached_bytes(self) -> int:
+        """Of rows in memory that are on disk as well."""
+        return sum(run.memory_bytes for run in self.runs)
 
     def add(self, tables: Sequence[pa.Table]) -> int:
         """Take rows in; those whose windows were all emitted are dropped.
@@ -48,40 +85,69 @@ class OpenWindows:
             kept = self._still_open(table)
             late += table.num_rows - kept.num_rows
             if self._spec.panes and self.closed_us is not None and kept.num_rows:
-                missed = pc.less_equal(self._rows.starts(kept), self.closed_us - self._spec.slide_us)
+                missed = pc.less_equal(starts_of(kept, self._spec.column), self.closed_us - self._spec.slide_us)
                 late += pc.sum(missed).as_py() or 0
-            self._rows.add(kept)
+            self._add_fresh(kept)
         return late
 
     def begin_at(self, start_us: int) -> None:
         """Leave out all windows that begin earlier, as if they were emitted; rows of them alone are dropped."""
         out_us = start_us + self._spec.length_us - 1
-        self.closed_us = max(out_us, _BEFORE_ALL_US if self.closed_us is None else self.closed_us)
-        rows = self.table()
-        if rows is not None:
-            self.replace(self._still_open(rows))
+        self.advance(max(out_us, _BEFORE_ALL_US if self.closed_us is None else self.closed_us))
 
-    def close(self, watermark_us: int | None) -> pa.Table | None:
-        """Take out the rows of all windows that end at or before the watermark; None when there are none.
+    def ends_by(self, watermark_us: int | None) -> int:
+        """How many rows may be of windows that end at or before the watermark and are not closed; never too few."""
+        wanted = self._due(watermark_us, ALL_BINS)
+        fresh_rows: int = sum(fresh.table.num_rows for fresh in self._fresh if wanted(fresh.extent))
+        return fresh_rows + sum(run.rows(wanted) for run in self.runs)
 
-        A row that is in several of them comes once for each, with its start.
+    def has_bins(self, watermark_us: int | None) -> bool:
+        """Whether the bin of each row is known that may be of windows that the watermark ends."""
+        wanted = self._due(watermark_us, ALL_BINS)
+        extents = [fresh.extent for fresh in self._fresh]
+        extents += [segment.extent for run in self.runs for segment in run.run.segments]
+        return all(extent.has_bins for extent in extents if wanted(extent))
+
+    def closing(self, watermark_us: int | None, bins: range = ALL_BINS) -> pa.Table | None:
+        """The rows of these bins in all windows that end at or before the watermark and are not closed; None: none.
+
+        A row that is in several of them comes once for each, with its start. Nothing changes until `advance`.
+
+        Raises:
+            DamagedStateError: a run is not as it was written.
         """
-        before_us = _BEFORE_ALL_US if self.closed_us is None else self.closed_us
-        if watermark_us is None or (self.closed_us is not None and watermark_us <= before_us):
+        wanted = self._due(watermark_us, bins)
+        found = [of_bins(fresh.table, bins) for fresh in self._fresh if wanted(fresh.extent)]
+        for run in self.runs:
+            found += [of_bins(table, bins) for table in run.read(wanted)]
+        if watermark_us is None or not found:
             return None
+        rows = self._still_open(pa.concat_tables(found, promote_options="permissive"))
+        if not rows.num_rows:
+            return None
+        starts = starts_of(rows, self._spec.column)
+        if self._spec.panes:
+            closed = self._of_windows(rows, starts, watermark_us)
+        else:
+            closed = rows.filter(pc.less_equal(starts, watermark_us - self._spec.length_us))
+        return without_bins(closed) if closed is not None and closed.num_rows else None
+
+    def advance(self, watermark_us: int | None) -> None:
+        """All windows that end at or before the watermark are closed: their rows go."""
+        if watermark_us is None or (self.closed_us is not None and watermark_us <= self.closed_us):
+            return
         self.closed_us = watermark_us
-        earliest_us = self._rows.earliest_us
-        first_us = self._spec.slide_us if self._spec.panes else self._spec.length_us
-        if earliest_us is None or earliest_us + first_us > watermark_us:
-            return None
-        rows = pa.concat_tables(self._rows.tables, promote_options="permissive")
-        starts = self._rows.starts(rows)
-        is_over = pc.less_equal(starts, watermark_us - self._spec.length_us)
-        panes = self._spec.panes
-        closed = self._of_windows(rows, starts, before_us, watermark_us) if panes else rows.filter(is_over)
-        if pc.any(is_over).as_py():
-            self.replace(rows.filter(pc.invert(is_over)))
-        return closed if closed is not None and closed.num_rows else None
+        over_us = watermark_us - self._spec.length_us
+        fresh, self._fresh = self._fresh, []
+        for item in fresh:
+            # A copy, so that a small remainder does not keep the large buffers it was filtered from alive.
+            rows = item.table if item.extent.first_us > over_us else self._still_open(item.table).combine_chunks()
+            self._add_fresh(rows)
+        self.runs = [run for run in self.runs if any(s.extent.last_us > over_us for s in run.run.segments)]
+        for run in self.runs:
+            cached = run.cached
+            if cached is not None and any(s.extent.first_us <= over_us for s in run.run.segments):
+                run.cached = self._still_open(cached).combine_chunks()
 
     def crosses_boundary(self, watermark_us: int | None) -> bool:
         """Whether moving the watermark there ends at least one window, with rows or without."""
@@ -90,61 +156,63 @@ class OpenWindows:
         slide_us = self._spec.slide_us
         return self.closed_us is None or watermark_us // slide_us > self.closed_us // slide_us
 
-    def table(self) -> pa.Table | None:
-        """All open rows; None when there are none."""
-        tables = self._rows.tables
-        return pa.concat_tables(tables, promote_options="permissive") if tables else None
+    def fresh(self, bins: range = ALL_BINS) -> pa.Table | None:
+        """The rows of these bins that no checkpoint has stored; None: there are none."""
+        found = [of_bins(f.table, bins) for f in self._fresh if f.extent.meets(bins)]
+        rows = pa.concat_tables(found, promote_options="permissive") if found else None
+        return rows if rows is not None and rows.num_rows else None
 
-    def replace(self, rows: pa.Table | None) -> None:
-        """Put these open rows in the place of all."""
-        self._rows = _Rows(self._spec.column)
+    def replace_fresh(self, rows: pa.Table | None) -> None:
+        """Put these rows in the place of all that no checkpoint has stored."""
+        self._fresh = []
         if rows is not None:
-            # A copy, so that a small remainder does not keep the large buffers it was filtered from alive.
-            self._rows.add(rows.combine_chunks())
+            self._add_fresh(rows.combine_chunks())
+
+    def stored(self, runs: Sequence[StoredRows], bins: range) -> pa.Table | None:
+        """The rows of these bins and of open windows that runs have; None: there are none. Raises DamagedStateError."""
+        columns = [run.run.columns.empty_table() for run in runs]
+        tables = [of_bins(table, bins) for run in runs for table in run.read(lambda extent: extent.meets(bins))]
+        # The columns are those of all runs, whichever of them have rows of these bins.
+        rows = self._still_open(pa.concat_tables([*columns, *tables], promote_options="permissive"))
+        return rows if rows.num_rows else None
+
+    def _add_fresh(self, rows: pa.Table) -> None:
+        if rows.num_rows:
+            if self._spec.by_bins and BIN_COLUMN not in rows.column_names:
+                rows = rows.append_column(BIN_COLUMN, pa.repeat(pa.scalar(NO_BIN, pa.int64()), rows.num_rows))
+            self._fresh.append(_Fresh(rows, extent_of(rows, self._spec.column)))
+
+    def _due(self, watermark_us: int | None, bins: range) -> Callable[[Extent], bool]:
+        """Whether rows may be of these bins, and of windows that end by the watermark and are not closed."""
+        spec, closed_us = self._spec, self.closed_us
+        if watermark_us is None or (closed_us is not None and watermark_us <= closed_us):
+            return lambda _: False
+        by_us = watermark_us - (spec.slide_us if spec.panes else spec.length_us)
+        over_us = _BEFORE_ALL_US if closed_us is None else closed_us - spec.length_us
+        return lambda extent: extent.first_us <= by_us and extent.last_us > over_us and extent.meets(bins)
 
     def _still_open(self, table: pa.Table) -> pa.Table:
         if self.closed_us is None or not table.num_rows:
             return table
-        return table.filter(pc.greater(self._rows.starts(table), self.closed_us - self._spec.length_us))
+        return table.filter(pc.greater(starts_of(table, self._spec.column), self.closed_us - self._spec.length_us))
 
-    def _of_windows(
-        self, rows: pa.Table, starts: pa.ChunkedArray, before_us: int, watermark_us: int
-    ) -> pa.Table | None:
-        """The rows of panes for each window that ends after `before_us` and not after the watermark."""
+    def _of_windows(self, rows: pa.Table, starts: pa.ChunkedArray, watermark_us: int) -> pa.Table | None:
+        """The rows of panes for each window that is not closed and ends by the watermark."""
         found = []
-        for end_us in self._ends(starts, before_us, watermark_us):
+        for end_us in self._ends(starts, watermark_us):
             start_us = end_us - self._spec.length_us
             is_in = pc.and_(pc.greater_equal(starts, start_us), pc.less(starts, end_us))
             found.append(_started_at(rows.filter(is_in), self._spec.column, start_us))
         return pa.concat_tables(found) if found else None
 
-    def _ends(self, starts: pa.ChunkedArray, before_us: int, watermark_us: int) -> Iterator[int]:
+    def _ends(self, starts: pa.ChunkedArray, watermark_us: int) -> Iterator[int]:
         """The ends of the windows that panes lie in, between these bounds."""
         slide_us = self._spec.slide_us
         extremes = pc.min_max(starts).as_py()
+        before_us = _BEFORE_ALL_US if self.closed_us is None else self.closed_us
         first_us = max(extremes["min"], before_us) // slide_us * slide_us + slide_us
         last_us = min(extremes["max"] + self._spec.length_us, watermark_us)
         yield from range(first_us, last_us + 1, slide_us)
-
-
-@dataclass(slots=True)
-class _Rows:
-    """Tables of rows, and the earliest start in them."""
-
-    column: str
-    tables: list[pa.Table] = field(default_factory=list)
-    earliest_us: int | None = None
-
-    def add(self, table: pa.Table) -> None:
-        if not table.num_rows:
-            return
-        self.tables.append(table)
-        earliest_us = pc.min(self.starts(table)).as_py()
-        if self.earliest_us is None or earliest_us < self.earliest_us:
-            self.earliest_us = earliest_us
-
-    def starts(self, table: pa.Table) -> pa.ChunkedArray:
-        return table.column(self.column).cast(_MICROSECONDS).cast(pa.int64())
 
 
 def _started_at(rows: pa.Table, column: str, start_us: int) -> pa.Table:

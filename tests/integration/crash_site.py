@@ -44,8 +44,18 @@ HOLD, HELD_AFTER = "hold", 3
 ROWS = 20
 WINDOW_US = 100
 """Two groups."""
-LIMITS = TaskLimits(port_batch_bytes=4000, checkpoint_bytes=1, checkpoint_interval=timedelta(seconds=0.1))
-"""One or two epochs a batch, and a checkpoint after each."""
+WHOLE_US = GROUPS * WINDOW_US
+"""One window has all groups."""
+CLASSES = 8
+"""Of values; more than are worked on at once."""
+LIMITS = TaskLimits(
+    port_batch_bytes=4000,
+    checkpoint_bytes=1,
+    checkpoint_interval=timedelta(seconds=0.1),
+    rows_at_once=2,
+    runs_alike=2,
+)
+"""A few epochs a batch, and a checkpoint after each. A window closes in several ranges where rows have bins."""
 
 
 def events(group: int) -> pa.Table:
@@ -63,6 +73,29 @@ def binned(table: pa.Table) -> pa.Table:
     """Partials in bins; all of a value's are in the same."""
     made = partials(table)
     return made.append_column("_bin", pa.array([7 * v % BINS for v in made.column("v").to_pylist()]))
+
+
+def classes(table: pa.Table) -> pa.Table:
+    """Partials of some classes of values, in bins, all in one window."""
+    starts = pa.array([0] * table.num_rows, TIMESTAMP)
+    keys = pc.bit_wise_and(table.column("v"), CLASSES - 1)
+    columns = {"_window_start": starts, "k": keys, "n": [1] * table.num_rows, "v": table.column("v")}
+    return _with_bins(pa.table(columns))
+
+
+def combined_classes(table: pa.Table) -> pa.Table:
+    """Fewer partials of the same."""
+    sums = table.group_by(["_window_start", "k"]).aggregate([("n", "sum"), ("v", "sum")])
+    return _with_bins(sums.rename_columns(["_window_start", "k", "n", "v"]))
+
+
+def merged_classes(table: pa.Table) -> pa.Table:
+    return combined_classes(table).select(["_window_start", "n", "v"]).rename_columns(["w", "n", "v"])
+
+
+def _with_bins(table: pa.Table) -> pa.Table:
+    bins = pc.multiply(table.column("k"), BINS // CLASSES)
+    return table.append_column("_bin", bins)
 
 
 def combined(table: pa.Table) -> pa.Table:
@@ -159,7 +192,8 @@ async def serve(site: str, directory: Path, listen: str, master: str) -> None:
         keyed = {"keyed partials": keyed_partials, "keyed combined": keyed_combined}
         filters = {"keys": keys, "filtered keys": lambda rows: keys(filtered(rows))}
         filters["filtered partials"] = lambda rows: partials(filtered(rows))
-        engine = TableEngine({**functions, **keyed, **filters, "without heap": without_heap})
+        classed = {"classes": classes, "combined classes": combined_classes, "merged classes": merged_classes}
+        engine = TableEngine({**functions, **keyed, **filters, **classed, "without heap": without_heap})
 
         def filtered(rows: pa.Table) -> pa.Table:
             """Those whose value is among the keys that the running task was given."""

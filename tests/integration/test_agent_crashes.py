@@ -19,9 +19,11 @@ from tests.integration.two_sites import (
     combining,
     derived,
     expected,
+    expected_classes,
     filtered_batch,
     over_a_site,
     parted,
+    ranged,
     stored_results,
     two_sites,
 )
@@ -34,11 +36,15 @@ MERGE_SITE_ONLY = frozenset(
         FaultPoint.WINDOW_PUBLISHED,
         FaultPoint.STATE_WRITTEN,
         FaultPoint.CHECKPOINT_SAVED,
+        FaultPoint.STATE_REMOVED,
         FaultPoint.CHECKPOINT_DONE,
         FaultPoint.CHECKPOINT_ACKNOWLEDGED,
     }
 )
 """Points that only the site with the merge passes; all others are passed at both."""
+RANGES_ONLY = frozenset({FaultPoint.RUNS_MERGED, FaultPoint.CLOSING_STORED, FaultPoint.RANGE_PUBLISHED})
+"""Points that only a merge passes whose rows have bins, and come again and again."""
+EVERYWHERE = [point for point in FaultPoint if point not in RANGES_ONLY]
 OFTEN = frozenset(
     {
         FaultPoint.FILE_WRITTEN,
@@ -53,7 +59,7 @@ OFTEN = frozenset(
 received, merged or acknowledged together, which on a busy machine may be all."""
 
 
-@pytest.mark.parametrize("point", list(FaultPoint), ids=lambda point: point.value)
+@pytest.mark.parametrize("point", EVERYWHERE, ids=lambda point: point.value)
 async def test_sites_that_die_there_go_on_after_it(tmp_path: Path, point: FaultPoint) -> None:
     passage = 2 if point in OFTEN else 1
     async with two_sites(tmp_path, fault=f"{point.value}:{passage}") as (orders, mortals):
@@ -69,7 +75,35 @@ async def test_sites_that_die_there_go_on_after_it(tmp_path: Path, point: FaultP
     assert half_files(tmp_path) == []
 
 
-@pytest.mark.parametrize("point", list(FaultPoint), ids=lambda point: point.value)
+RANGED = (
+    FaultPoint.STATE_WRITTEN,
+    FaultPoint.RUNS_MERGED,
+    FaultPoint.REPLACEMENT_WRITTEN,
+    FaultPoint.CHECKPOINT_SAVED,
+    FaultPoint.STATE_REMOVED,
+    FaultPoint.CHECKPOINT_DONE,
+    FaultPoint.CHECKPOINT_ACKNOWLEDGED,
+    FaultPoint.WINDOW_CLOSED,
+    FaultPoint.CLOSING_STORED,
+    FaultPoint.RANGE_PUBLISHED,
+    FaultPoint.WINDOW_PUBLISHED,
+)
+
+
+@pytest.mark.parametrize("point", RANGED, ids=lambda point: point.value)
+async def test_a_merge_that_closes_range_by_range_goes_on_where_it_died(tmp_path: Path, point: FaultPoint) -> None:
+    async with two_sites(tmp_path, fault=f"{point.value}:1", work=ranged) as (orders, mortals):
+        async with asyncio.timeout(60):
+            await orders.complete()
+            await orders.over()
+            await orders.obeyed(2)
+        assert "jfk" in mortals.deaths
+
+    assert stored_results(tmp_path) == expected_classes()
+    assert half_files(tmp_path) == []
+
+
+@pytest.mark.parametrize("point", EVERYWHERE, ids=lambda point: point.value)
 async def test_parts_of_a_merge_at_two_sites_survive_their_deaths(tmp_path: Path, point: FaultPoint) -> None:
     passage = 2 if point in OFTEN else 1
     async with two_sites(tmp_path, fault=f"{point.value}:{passage}", work=parted) as (orders, mortals):
@@ -85,7 +119,7 @@ async def test_parts_of_a_merge_at_two_sites_survive_their_deaths(tmp_path: Path
     assert half_files(tmp_path) == []
 
 
-@pytest.mark.parametrize("point", list(FaultPoint), ids=lambda point: point.value)
+@pytest.mark.parametrize("point", EVERYWHERE, ids=lambda point: point.value)
 async def test_sites_that_combine_go_on_after_their_death(tmp_path: Path, point: FaultPoint) -> None:
     """Groups of open windows leave at each epoch, and are in no epoch twice."""
     passage = 4 if point in OFTEN else 1

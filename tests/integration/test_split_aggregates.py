@@ -93,7 +93,7 @@ def run_split(engine: SparkEngine, sql: str) -> pa.Table:
     held = run(engine, merge.merge.combine_sql, pa.concat_tables(partials[:4], promote_options="permissive"))
     windows = OpenWindows(window_of(merge.merge))
     windows.add([pa.concat_tables([held, *partials[4:]], promote_options="permissive")])
-    closed = windows.close(END_OF_TIME_US)
+    closed = windows.closing(END_OF_TIME_US)
     assert closed is not None
     return run(engine, merge.sql, closed)
 

@@ -19,7 +19,7 @@ from selat.v1 import common_pb2, site_pb2, site_pb2_grpc
 from site_agent.channels.store import ChannelStore
 from tests.e2e.faults import free_port
 from tests.integration import crash_site
-from tests.integration.crash_site import GROUPS, NO_HEAP, ROWS, WINDOW_US
+from tests.integration.crash_site import CLASSES, GROUPS, NO_HEAP, ROWS, WHOLE_US, WINDOW_US
 
 SITES = ("ewr", "jfk")
 MERGE = "q.m1.jfk"
@@ -129,6 +129,19 @@ def parted(addresses: dict[str, str], site: str, *, interval_ms: int) -> site_pb
             site_pb2.ChannelInput(channel=task, site=name, view="input") for name, task in parts.items()
         )
     given.tasks.append(part)
+    return given
+
+
+def ranged(addresses: dict[str, str], site: str, *, interval_ms: int) -> site_pb2.Assignment:
+    """As `assignment`, but all rows are of one window, and jfk closes it range by range of their bins."""
+    given = assignment(addresses, site, interval_ms=interval_ms)
+    for task in given.tasks:
+        if task.task_id == MERGE:
+            task.sql = "merged classes"
+            task.merge.window_us, task.merge.by_bins = WHOLE_US, True
+            task.merge.combine_sql = "combined classes"
+        else:
+            task.sql = "classes"
     return given
 
 
@@ -399,6 +412,14 @@ async def two_sites(
         watching.cancel()
         mortals.kill()
         await server.stop(None)
+
+
+def expected_classes() -> list[tuple[int, int, int]]:
+    """Of `ranged`: window, rows and sum of values of each class, over both sites."""
+    found: dict[int, list[int]] = {}
+    for value in (group * 1000 + row for group in range(GROUPS) for row in range(ROWS)):
+        found.setdefault(value % CLASSES, []).append(value)
+    return sorted((0, 2 * len(values), 2 * sum(values)) for values in found.values())
 
 
 def expected() -> list[tuple[int, int, int]]:

@@ -57,7 +57,7 @@ BUGS = (
     ),
     Bug(
         "a merge's state is not synced before its checkpoint names it",
-        (Edit("site_agent/tasks/checkpoint.py", "                posix.sync(file)\n", ""),),
+        (Edit("site_agent/state/runs.py", "        posix.sync(self._file)\n", ""),),
     ),
     Bug(
         "a small file is renamed before it is synced",
@@ -68,9 +68,9 @@ BUGS = (
         (
             Edit(
                 "site_agent/tasks/merge.py",
-                "        await self._context.in_thread(lambda: self._checkpoints.save(checkpoint, rows))\n",
+                "        await self._state.save(checkpoint)\n",
                 "        await self._context.in_thread(lambda: self._port.acknowledge(checkpoint.cursors))\n"
-                "        await self._context.in_thread(lambda: self._checkpoints.save(checkpoint, rows))\n",
+                "        await self._state.save(checkpoint)\n",
             ),
         ),
     ),

@@ -23,11 +23,11 @@ from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.spec import InputSpec, TaskSpec, ViewSpec, WindowSpec
-from site_agent.tasks.views import COMPACT_ROWS
 from tests.unit.site_agent.fakes import TIMESTAMP, TableEngine, VirtualClock
 
 WINDOW = WindowSpec("_window_start", 10, 10, (ViewSpec("input", "combine"),))
 INPUTS = (InputSpec("q.s1.us", "hub", "input"), InputSpec("q.s1.eu", "hub", "input"))
+COMPACT_ROWS = TaskLimits().compact_rows
 SPEC = TaskSpec("q.m1.hub", "q", "m1", StageKind.MERGE, "merge", timedelta(0), inputs=INPUTS, window=WINDOW)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from site_agent.engine import ArrowScan, EmptyScan, Field
 from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
 from site_agent.tasks.spec import ViewSpec, WindowSpec
-from site_agent.tasks.views import COMPACT_ROWS, OpenViews, scans_of
+from site_agent.tasks.views import OpenViews, scans_of
 
 LENGTH_US = 10
 JOIN = WindowSpec("_window_start", LENGTH_US, LENGTH_US, (ViewSpec("input"), ViewSpec("t1", required=False)))
@@ -28,16 +28,27 @@ def starts_of(tables: dict[str, pa.Table], view: str) -> list[int]:
     return sorted(tables[view].column("_window_start").cast(pa.int64()).to_pylist()) if view in tables else []
 
 
+def close(views: OpenViews, watermark_us: int) -> dict[str, pa.Table]:
+    closed = dict(views.closing(watermark_us))
+    views.advance(watermark_us)
+    return closed
+
+
+def open_rows(views: OpenViews) -> dict[str, pa.Table]:
+    found = {view: windows.fresh() for view, windows in views.windows.items()}
+    return {view: rows for view, rows in found.items() if rows is not None}
+
+
 def test_rows_of_every_view_close_together() -> None:
     views = OpenViews(JOIN)
     views.add("input", rows(0, 10))
     views.add("t1", rows(10, 20, 20))
 
     assert (views.rows, views.crosses_boundary(20)) == (5, True)
-    closed = dict(views.close(20))
+    closed = close(views, 20)
     assert (starts_of(closed, "input"), starts_of(closed, "t1")) == ([0, 10], [10])
-    assert starts_of(dict(views.tables()), "t1") == [20, 20]
-    assert views.tables().keys() == {"t1"}
+    assert starts_of(open_rows(views), "t1") == [20, 20]
+    assert open_rows(views).keys() == {"t1"}
     assert views.add("input", rows(0, 10, 20)) == 2
 
 
@@ -47,20 +58,6 @@ def test_a_required_view_without_rows_can_give_no_result() -> None:
     assert not views.can_match({})
     assert not views.can_match({"t1": rows(0)})
     assert views.can_match({"input": rows(0)})
-
-
-def test_only_partials_are_compacted() -> None:
-    spec = WindowSpec("_window_start", LENGTH_US, LENGTH_US, (ViewSpec("input"), ViewSpec("t1", "combine")))
-    views = OpenViews(spec)
-    many = rows(*[0] * COMPACT_ROWS)
-    for name in VIEWS:
-        views.add(name, many)
-
-    (grown,) = views.grown()
-    assert grown[0].name == "t1"
-    views.compact("t1", rows(0))
-    assert list(views.grown()) == []
-    assert views.rows == COMPACT_ROWS + 1
 
 
 def test_a_view_without_rows_still_has_its_columns() -> None:
@@ -102,16 +99,16 @@ def test_it_does_what_a_list_of_rows_does_also_over_checkpoints(
             assert views.add(view, rows(*starts)) == len(starts) - len(kept)
             model[view] += kept
             watermark = max(watermark, proposed)
-            closed = dict(views.close(watermark))
+            closed = close(views, watermark)
             for name in VIEWS:
                 due = [s for s in model[name] if s + LENGTH_US <= watermark]
                 model[name] = [s for s in model[name] if s + LENGTH_US > watermark]
                 assert starts_of(closed, name) == sorted(due)
             if restarted:
-                store.save(Checkpoint(number, closed_us=views.closed_us), views.tables())
+                store.save(Checkpoint(number, closed_us=views.closed_us), open_rows(views))
                 checkpoint, tables = store.load()
                 views = OpenViews(JOIN, closed_us=checkpoint.closed_us)
                 assert all(views.add(name, table) == 0 for name, table in tables.items())
-            assert {name: starts_of(dict(views.tables()), name) for name in VIEWS} == {
+            assert {name: starts_of(open_rows(views), name) for name in VIEWS} == {
                 name: sorted(open_) for name, open_ in model.items()
             }

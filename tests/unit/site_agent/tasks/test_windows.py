@@ -25,29 +25,35 @@ def starts_of(table: pa.Table | None) -> list[int]:
     return sorted(table.column("_window_start").cast(pa.int64()).to_pylist()) if table is not None else []
 
 
+def close(windows: OpenWindows, watermark_us: int) -> pa.Table | None:
+    closed = windows.closing(watermark_us)
+    windows.advance(watermark_us)
+    return closed
+
+
 def test_a_window_closes_when_the_watermark_reaches_its_end() -> None:
     windows = OpenWindows(TUMBLING)
     windows.add([rows(0, 10, 20)])
 
-    assert windows.close(9) is None
-    assert starts_of(windows.close(10)) == [0]
-    assert starts_of(windows.close(29)) == [10]
-    assert starts_of(windows.table()) == [20]
+    assert close(windows, 9) is None
+    assert starts_of(close(windows, 10)) == [0]
+    assert starts_of(close(windows, 29)) == [10]
+    assert starts_of(windows.fresh()) == [20]
 
 
 def test_rows_of_emitted_windows_are_dropped_and_counted() -> None:
     windows = OpenWindows(TUMBLING, closed_us=20)
 
     assert windows.add([rows(0, 10, 20), rows(10, 30)]) == 3
-    assert starts_of(windows.table()) == [20, 30]
+    assert starts_of(windows.fresh()) == [20, 30]
 
 
 def test_the_watermark_does_not_go_back() -> None:
     windows = OpenWindows(TUMBLING)
-    windows.close(30)
+    close(windows, 30)
     windows.add([rows(30)])
 
-    assert windows.close(15) is None
+    assert close(windows, 15) is None
     assert windows.closed_us == 30
 
 
@@ -56,7 +62,7 @@ def test_boundaries_are_crossed_once() -> None:
 
     assert not windows.crosses_boundary(None)
     assert windows.crosses_boundary(5)
-    windows.close(5)
+    close(windows, 5)
     assert not windows.crosses_boundary(9)
     assert windows.crosses_boundary(10)
 
@@ -64,24 +70,24 @@ def test_boundaries_are_crossed_once() -> None:
 def test_sliding_windows_end_every_slide() -> None:
     windows = OpenWindows(SLIDING)
     windows.add([rows(-5, 0, 5)])
-    windows.close(4)
+    close(windows, 4)
 
     assert windows.crosses_boundary(5)
-    assert starts_of(windows.close(5)) == [-5]
+    assert starts_of(close(windows, 5)) == [-5]
     assert not windows.crosses_boundary(9)
     assert windows.crosses_boundary(10)
-    assert starts_of(windows.close(12)) == [0]
+    assert starts_of(close(windows, 12)) == [0]
     assert windows.add([rows(0, 5)]) == 1
-    assert starts_of(windows.close(15)) == [5, 5]
+    assert starts_of(close(windows, 15)) == [5, 5]
 
 
 def test_replacing_rows_keeps_closing_right() -> None:
     windows = OpenWindows(TUMBLING)
     windows.add([rows(0, 0, 10)])
-    windows.replace(rows(0, 10))
+    windows.replace_fresh(rows(0, 10))
 
     assert windows.rows == 2
-    assert starts_of(windows.close(10)) == [0]
+    assert starts_of(close(windows, 10)) == [0]
 
 
 @given(
@@ -98,10 +104,10 @@ def test_every_row_is_emitted_once_kept_or_counted_late(steps: list[tuple[list[i
         given_rows += len(starts)
         late += windows.add([rows(*starts)])
         watermark = max(watermark, proposed)
-        closed = windows.close(watermark)
+        closed = close(windows, watermark)
         emitted += closed.num_rows if closed is not None else 0
         assert all(start + LENGTH_US <= watermark for start in starts_of(closed))
-        assert all(start + LENGTH_US > watermark for start in starts_of(windows.table()))
+        assert all(start + LENGTH_US > watermark for start in starts_of(windows.fresh()))
     assert emitted + late + windows.rows == given_rows
 
 
@@ -110,12 +116,12 @@ def test_windows_that_begin_before_the_beginning_are_left_out() -> None:
     windows.add([rows(5, 10, 15)])
     windows.begin_at(12)
     assert windows.add([rows(10, 11, 12, 20)]) == 2
-    assert starts_of(windows.table()) == [12, 15, 20]
+    assert starts_of(windows.fresh()) == [12, 15, 20]
     # As if all before it were emitted: nothing closes earlier, and it does not go back.
     assert not windows.crosses_boundary(19)
-    assert starts_of(windows.close(25)) == [12, 15]
+    assert starts_of(close(windows, 25)) == [12, 15]
     windows.begin_at(3)
-    assert starts_of(windows.table()) == [20]
+    assert starts_of(windows.fresh()) == [20]
 
 
 @given(st.lists(st.integers(0, 60), max_size=20), st.integers(0, 60), st.integers(0, 80))
@@ -124,20 +130,20 @@ def test_from_the_beginning_on_everything_comes_out_as_ever(starts: list[int], b
     late.begin_at(begin)
     for windows in (late, ever):
         windows.add([rows(*starts)])
-    wanted = [start for start in starts_of(ever.close(watermark)) if start >= begin]
-    assert starts_of(late.close(watermark)) == wanted
+    wanted = [start for start in starts_of(close(ever, watermark)) if start >= begin]
+    assert starts_of(close(late, watermark)) == wanted
 
 
 def test_a_row_of_a_pane_comes_once_for_each_window_that_it_is_in() -> None:
     windows = OpenWindows(PANES)
     windows.add([rows(0, 5, 10)])
 
-    assert windows.close(4) is None
-    assert starts_of(windows.close(5)) == [-5]
+    assert close(windows, 4) is None
+    assert starts_of(close(windows, 5)) == [-5]
     assert windows.rows == 3
-    assert starts_of(windows.close(12)) == [0, 0]
-    assert starts_of(windows.table()) == [5, 10]
-    assert starts_of(windows.close(10**6)) == [5, 5, 10]
+    assert starts_of(close(windows, 12)) == [0, 0]
+    assert starts_of(windows.fresh()) == [5, 10]
+    assert starts_of(close(windows, 10**6)) == [5, 5, 10]
     assert windows.rows == 0
 
 
@@ -146,7 +152,7 @@ def test_a_late_row_of_a_pane_still_counts_for_the_windows_that_are_open() -> No
 
     # The first is in none that is open, the second in one of two, the third in two.
     assert windows.add([rows(0, 5, 10)]) == 2
-    assert starts_of(windows.close(20)) == [5, 5, 10]
+    assert starts_of(close(windows, 20)) == [5, 5, 10]
 
 
 def test_panes_of_windows_that_are_left_out() -> None:
@@ -154,14 +160,14 @@ def test_panes_of_windows_that_are_left_out() -> None:
     windows.add([rows(0, 5, 10)])
     windows.begin_at(5)
 
-    assert starts_of(windows.close(20)) == [5, 5, 10]
+    assert starts_of(close(windows, 20)) == [5, 5, 10]
 
 
 def test_rows_of_panes_keep_their_columns() -> None:
     windows = OpenWindows(replace(PANES, length_us=10_000, slide_us=5_000))
     milliseconds = pa.timestamp("ms", tz="UTC")
     windows.add([pa.table({"n": [7], "_window_start": pa.array([0], milliseconds), "k": ["x"]})])
-    closed = windows.close(5_000)
+    closed = close(windows, 5_000)
     assert closed is not None
     assert closed.schema.names == ["n", "_window_start", "k"]
     assert closed.schema.field("_window_start").type == milliseconds
@@ -179,15 +185,15 @@ def test_panes_give_what_rows_of_windows_give(
     length_us, slide_us = window
     spec = replace(SLIDING, length_us=length_us, slide_us=slide_us)
     whole, panes = OpenWindows(spec), OpenWindows(replace(spec, panes=slide_us != length_us))
-    saved, since = panes.table(), list[pa.Table]()
+    saved, since = panes.fresh(), list[pa.Table]()
     for number, (places, watermark) in enumerate(steps):
         starts = [place * slide_us for place in places]
         whole.add([rows(*(start - back for start in starts for back in range(0, length_us, slide_us)))])
         since.append(rows(*starts))
         panes.add(since[-1:])
-        assert starts_of(panes.close(watermark)) == starts_of(whole.close(watermark))
+        assert starts_of(close(panes, watermark)) == starts_of(close(whole, watermark))
         if number == crash:
             panes = OpenWindows(replace(spec, panes=slide_us != length_us), closed_us=panes.closed_us)
             panes.add([*([] if saved is None else [saved]), *since])
         elif number % 3 == 0:
-            saved, since = panes.table(), []
+            saved, since = panes.fresh(), []

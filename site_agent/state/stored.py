@@ -1,0 +1,39 @@
+"""A run and, while there is memory for it, its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from site_agent.state.runs import RunFile
+from site_agent.state.segments import Extent
+
+
+@dataclass(slots=True)
+class StoredRows:
+    """Rows of a run of whose windows some are open. Its file may have rows of closed windows as well."""
+
+    run: RunFile
+    cached: pa.Table | None = None
+    """All its rows of open windows; None: they are read from the file."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """What its rows take in memory."""
+        cached = self.cached
+        return 0 if cached is None else cached.get_total_buffer_size()
+
+    def rows(self, wanted: Callable[[Extent], bool]) -> int:
+        """How many rows its segments that are wanted have; those of closed windows count as well."""
+        return sum(segment.rows for segment in self.run.segments if wanted(segment.extent))
+
+    def read(self, wanted: Callable[[Extent], bool]) -> Iterator[pa.Table]:
+        """Rows, among which are all of the segments that are wanted. Raises DamagedStateError."""
+        # Another merge that needs memory may have it forgotten meanwhile.
+        cached = self.cached
+        if cached is None:
+            yield from self.run.read(wanted)
+        elif cached.num_rows:
+            yield cached

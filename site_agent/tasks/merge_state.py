@@ -1,0 +1,198 @@
+"""The open rows of a merge, in memory and in runs, and how they get from the one to the other.
+
+A checkpoint writes the rows that came since the one before, as a run for each view, and names all runs that have open
+rows. Rows in memory are then a cache. What a checkpoint writes is combined first where that makes it much less, and so
+are runs of a like size (`planner.state.merging`): range by range of bins, so that the rows of one range are in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from machine.faults import reached
+from planner.state.merging import WORTH, Merging, MergingLimits, runs_to_merge
+from planner.state.ranges import ranges_of_bins
+from site_agent.base.disk import disk_error
+from site_agent.base.faults import FaultPoint
+from site_agent.state.memory import StateMemory
+from site_agent.state.runs import RunFile, writing
+from site_agent.state.segments import ALL_BINS
+from site_agent.state.stored import StoredRows
+from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
+from site_agent.tasks.context import TaskContext
+from site_agent.tasks.spec import ViewSpec, WindowSpec
+from site_agent.tasks.views import OpenViews
+from site_agent.tasks.windows import OpenWindows
+
+_LESS = 0.8
+"""Rows are combined before they are written if no larger share of them is left."""
+_PATIENCE = 8
+"""After a combine that did not help, so many checkpoints do without."""
+
+Combine = Callable[[str, pa.Table], Awaitable[pa.Table]]
+"""Runs a combine statement over partials."""
+
+
+class MergeState:
+    """Of one attempt of a task; after an error it is of no more use.
+
+    Args:
+        context: the task's.
+        window: how its windows close.
+        combine: see `Combine`; it may raise EngineError.
+    """
+
+    def __init__(self, context: TaskContext, window: WindowSpec, combine: Combine) -> None:
+        self._context = context
+        self._window = window
+        self._combine = combine
+        self._store = CheckpointStore(context.directory)
+        self._patience = dict.fromkeys((view.name for view in window.views), 0)
+        self._tried: dict[str, dict[int, int]] = {view.name: {} for view in window.views}
+        self.open = OpenViews(window)
+
+    @property
+    def memory(self) -> StateMemory:
+        return self._context.memory
+
+    async def restore(self) -> Checkpoint:
+        """The last checkpoint; its rows are open again.
+
+        Raises:
+            SiteAgentError: a file is damaged.
+        """
+        saved = await self._context.in_thread(self._store.load_state)
+        self.open = OpenViews(self._window, closed_us=saved.checkpoint.closed_us, runs=saved.runs)
+        for view, rows in saved.rows.items():
+            self.open.add(view, rows)
+        self.memory.hold(self.open)
+        return saved.checkpoint
+
+    def close(self) -> None:
+        """Its rows take no memory any more."""
+        self.memory.release(self.open)
+
+    def ranges(self, watermark_us: int | None, *, first: int = 0) -> Sequence[range]:
+        """The ranges of bins, from the bin `first` on, in which windows close; one, where rows must be together."""
+        if not (self._window.by_bins and self.open.has_bins(watermark_us)):
+            return (ALL_BINS,)
+        found = ranges_of_bins(self.open.ends_by(watermark_us), rows_at_once=self._rows_at_once, first=first)
+        return found if len(found) > 1 or first else (ALL_BINS,)
+
+    async def save(self, checkpoint: Checkpoint) -> None:
+        """Make this the last checkpoint, with all open rows.
+
+        Raises:
+            EngineError: rows cannot be combined.
+            ChannelError: the disk refuses; the checkpoint before it counts.
+        """
+        for view in self._window.views:
+            await self._store_fresh(view, checkpoint.number)
+        reached(FaultPoint.STATE_WRITTEN)
+        for view in self._window.views:
+            await self._merge_runs(view, checkpoint.number)
+        names = self.open.run_names
+        await self._context.in_thread(lambda: self._store.save_state(checkpoint, names))
+        self.memory.make_room()
+
+    @property
+    def _rows_at_once(self) -> int:
+        return self._context.limits.rows_at_once
+
+    async def _store_fresh(self, view: ViewSpec, number: int) -> None:
+        windows = self.open.windows[view.name]
+        if view.combine_sql and windows.fresh_rows >= self._context.limits.compact_rows:
+            await self._compact(view, windows)
+        rows = windows.fresh()
+        if rows is None:
+            return
+        path = self._store.run_path(number, view.name, 0)
+        run = await self._context.in_thread(lambda: self._written(path, rows))
+        windows.replace_fresh(None)
+        windows.runs.append(StoredRows(run, rows))
+
+    async def _compact(self, view: ViewSpec, windows: OpenWindows) -> None:
+        """Combine the rows that no checkpoint has stored, if the first range of them shows that it helps."""
+        if self._patience[view.name]:
+            self._patience[view.name] -= 1
+            return
+        parts = []
+        for bins in self._ranges_of(windows.fresh_rows, windows.fresh_has_bins):
+            rows = await self._context.in_thread(partial(windows.fresh, bins))
+            if rows is None:
+                continue
+            parts.append(await self._combine(view.combine_sql, rows))
+            if parts[0].num_rows > _LESS * rows.num_rows and len(parts) == 1:
+                self._patience[view.name] = _PATIENCE
+                return
+        windows.replace_fresh(pa.concat_tables(parts, promote_options="permissive") if parts else None)
+
+    async def _merge_runs(self, view: ViewSpec, number: int) -> None:
+        """Make one run of several, as often as that is due."""
+        windows, limits = self.open.windows[view.name], self._context.limits
+        sizes = MergingLimits(limits.runs_alike, limits.runs_most)
+        place = 0
+        while merging := runs_to_merge([r.run.rows for r in windows.runs], sizes, tried=self._tried[view.name]):
+            if not (view.combine_sql or merging.always):
+                return
+            place += 1
+            chosen = [windows.runs[at] for at in merging.places]
+            path = self._store.run_path(number, view.name, place)
+            merged = await self._merged(view, windows, chosen, merging, path)
+            if merged is None:
+                self._tried[view.name][merging.size_class] = len(chosen)
+                continue
+            self._tried[view.name].pop(merging.size_class, None)
+            kept = [run for run in windows.runs if all(run is not gone for gone in chosen)]
+            windows.runs = [*kept, *merged]
+            reached(FaultPoint.RUNS_MERGED)
+
+    async def _merged(
+        self, view: ViewSpec, windows: OpenWindows, chosen: Sequence[StoredRows], merging: Merging, path: Path
+    ) -> list[StoredRows] | None:
+        """The run that these become, or no run if none of their rows is open; None: too many rows are left."""
+        context, before = self._context, sum(run.run.rows for run in chosen)
+        has_bins = all(run.run.has_bins for run in chosen)
+        ranges = self._ranges_of(before, has_bins)
+        tried = False
+        with self._refusals(), writing(path, self._window.column) as writer:
+            for bins in ranges:
+                rows = await context.in_thread(partial(windows.stored, chosen, bins))
+                if rows is None:
+                    continue
+                combined = await self._combine(view.combine_sql, rows) if view.combine_sql else rows
+                await context.in_thread(partial(writer.add, combined))
+                if not (merging.always or tried) and combined.num_rows > WORTH * rows.num_rows:
+                    writer.give_up()
+                    return None
+                tried = True
+            if not writer.rows:
+                writer.give_up()
+                return []
+            run = await context.in_thread(writer.finish)
+        return [StoredRows(run, combined if len(ranges) == 1 else None)]
+
+    def _ranges_of(self, rows: int, has_bins: bool) -> Sequence[range]:
+        if not (self._window.by_bins and has_bins):
+            return (ALL_BINS,)
+        found = ranges_of_bins(rows, rows_at_once=self._rows_at_once)
+        return found if len(found) > 1 else (ALL_BINS,)
+
+    def _written(self, path: Path, rows: pa.Table) -> RunFile:
+        with self._refusals(), writing(path, self._window.column) as writer:
+            writer.add(rows)
+            return writer.finish()
+
+    @contextmanager
+    def _refusals(self) -> Iterator[None]:
+        """Raises ChannelError for an error of the disk."""
+        task = self._context.spec.task_id
+        try:
+            yield
+        except OSError as error:
+            raise disk_error(f"the state of {task}", error, ids={"task": task}) from error
