@@ -20,6 +20,7 @@ from typing import Any
 
 from machine import faults
 from machine.description import Description
+from master.adaptation.journal import Journal
 from master.config.values import MasterConfig
 from master.events.sqlite import SqliteEvents
 from master.server import Master, Surroundings, serving
@@ -145,7 +146,9 @@ class World:
             (a, b): Link(a, b, 2.5e6, timedelta(milliseconds=20)) for a in plan.sites for b in plan.sites if a != b
         }
         self._topology = Topology({site: Site(site, slots=SLOTS) for site in plan.sites}, links, plan.sites[0])
-        self._state, self._history, self._events = (sqlite3.connect(":memory:", isolation_level=None) for _ in "abc")
+        self._state, self._history, self._events, self._decisions = (
+            sqlite3.connect(":memory:", isolation_level=None) for _ in "abcd"
+        )
 
     def tell(self, event: str, **values: object) -> None:
         """Add an event to the trace."""
@@ -172,7 +175,7 @@ class World:
         self.network.died(process, power=power)
         if name == MASTER:
             # Commits of the state are durable; the transaction that was open is not.
-            for connection in (self._state, self._history, self._events):
+            for connection in (self._state, self._history, self._events, self._decisions):
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
         elif power:
@@ -215,6 +218,7 @@ class World:
             lambda: Description("simulated", "simulated"),
             self.security,
             SqliteEvents(self._events),
+            Journal(self._decisions),
         )
         config = replace(CONFIG, sharing=Sharing(self.plan.sharing))
         master = Master(SqliteStore(self._state), self._topology, config=config, around=around)
