@@ -24,8 +24,8 @@ def _plain(row: Sequence[object]) -> tuple[object, ...]:
 
 
 def _sorted_by(row: Sequence[object]) -> str:
-    """By what is equal in both; then by numbers, as far as they are surely equal."""
-    exact = [value for value in row if not isinstance(value, float)]
+    """By what is equal in both, and where numbers are; then by numbers, as far as they are surely equal."""
+    exact = ["number" if isinstance(value, float) else value for value in row]
     return f"{exact} {[f'{value:.3e}' for value in row if isinstance(value, float)]}"
 
 

@@ -136,7 +136,7 @@ async def test_sites_that_combine_go_on_after_their_death(tmp_path: Path, point:
     assert half_files(tmp_path) == []
 
 
-@pytest.mark.parametrize("point", list(FaultPoint), ids=lambda point: point.value)
+@pytest.mark.parametrize("point", EVERYWHERE, ids=lambda point: point.value)
 async def test_a_site_between_goes_on_after_its_death(tmp_path: Path, point: FaultPoint) -> None:
     """It combines what another site combined with what it has, and a third task merges what both send; only it dies."""
     # All that it sends on may be one epoch.

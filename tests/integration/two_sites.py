@@ -55,7 +55,7 @@ def assignment(addresses: dict[str, str], site: str, *, interval_ms: int) -> sit
         kind=site_pb2.STAGE_KIND_MERGE,
         sql="merged",
         inputs=inputs,
-        merge=site_pb2.MergeSpec(window_column="_window_start", window_us=WINDOW_US, combine_sql="merged"),
+        merge=site_pb2.MergeSpec(window_column="_window_start", window_us=WINDOW_US, combine_sql="combined"),
         consumers=["ewr"],
         **common,
     )

@@ -43,11 +43,11 @@ class FilesTable:
         """See `Table.scan`. It is an error when there is no file."""
         context = self._context
         parts = split.parts if split is not None else ()
+        if parts == (NOTHING,):
+            return EmptyScan(tuple(column for column in context.columns if column.name in context.read_columns))
         self._allowed.check_files(part.path for part in parts)
         for part in parts:
             _verify(part)
-        if parts == (NOTHING,):
-            return EmptyScan(tuple(column for column in context.columns if column.name in context.read_columns))
         paths = tuple(dict.fromkeys(part.path for part in parts)) or self._all_paths()
         return FilesScan(
             format=FORMAT.of(context.options),

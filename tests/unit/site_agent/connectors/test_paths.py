@@ -9,14 +9,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from planner.values.splits import FilePart
+from planner.values.splits import NOTHING, FilePart
 from site_agent.base.errors import ConnectorError, PathRefusedError
 from site_agent.connectors.files.connector import FilesConnector
 from site_agent.connectors.parquet.sink import ParquetSink, ParquetWriter
 from site_agent.connectors.paths import AllowedPaths
 from site_agent.connectors.sinks import EpochRange, SinkCommit
 from site_agent.connectors.sources import ReadLimit, SourceContext, Split
-from site_agent.engine import Field
+from site_agent.engine import EmptyScan, Field
 from tests.unit.site_agent.connectors.parquet.rows import put
 from tests.unit.site_agent.connectors.preparers import LinesPreparer
 
@@ -62,6 +62,11 @@ def test_what_is_inside_is_read(world: World) -> None:
     assert source.poll(source.initial(), now=NOW, limit=ReadLimit()).end == {"files": 2}
     splits = world.connector.open_table(world.context(world.inside)).splits(100)
     assert sum(split.size_bytes for split in splits) == 4
+
+
+def test_a_split_without_files_leads_nowhere(world: World) -> None:
+    scan = world.connector.open_table(world.context(world.inside)).scan(Split((NOTHING,)))
+    assert scan == EmptyScan((Field("x", "INT"),))
 
 
 @pytest.mark.parametrize("way", ["secret", "in/../secret", "in-law", "in/link", "in/link/b.csv"])
