@@ -56,8 +56,9 @@ def test_results_equal_the_oracle_after_kills(isolated: Scene, isolated_client: 
     again = submit(isolated_client, cases[:1])
     own = {task.task_id for query in again.values() for task in query.info().tasks if task.query_id == query.id}
     assert not any(".c" in task for task in own)
-    for rows_in, killed in ((1000, ["agent-eu"]), (2000, ["agent-asia"]), (3000, ["master", "agent-eu", "agent-us"])):
-        in_the_middle(queries, rows_in=rows_in)
-        kill(isolated.cluster, *killed)
+    in_the_middle(queries, rows_in=1000)
+    kill(isolated.cluster, "agent-eu", "agent-asia")
+    in_the_middle(queries, rows_in=2500)
+    kill(isolated.cluster, "master", "agent-eu", "agent-us")
     check_against_oracle(isolated.dataset, cases, queries)
     check_against_oracle(isolated.dataset, cases[:1], again)
