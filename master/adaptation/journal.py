@@ -75,7 +75,7 @@ class Entry:
         return f"{self.verdict.value}{cause}{chosen}: {self.reason}"
 
     def repeats(self, before: Entry) -> bool:
-        """Whether it says the same again. Actions are told one by one."""
+        """Return True when it says the same again. Actions are told one by one."""
         if Verdict.ACT in (self.verdict, before.verdict):
             return False
         return self._gist == before._gist
@@ -171,7 +171,7 @@ class Journal:
         self._put(news, gone)
 
     def conclude(self, query: str, stage: str, outcome: str) -> None:
-        """What came of the last action about a stage of a query."""
+        """Note what came of the last action about a stage of a query."""
         for entry in reversed(self._entries.values()):
             if entry.query != query or entry.verdict is not Verdict.ACT or entry.outcome:
                 continue

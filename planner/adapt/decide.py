@@ -42,7 +42,7 @@ class _Case:
 
 
 def decide(situation: Situation, memory: Memory, settings: Settings) -> Round:
-    """What is to be done about all queries. Deterministic."""
+    """Decide what is to be done about all queries. Deterministic."""
     now = situation.now
     looks = tuple(_look(graph, situation, settings) for graph in situation.graphs)
     free = any(number > 0 for number in situation.slots.values())

@@ -82,12 +82,12 @@ def value_of(text: str, column_type: str) -> Value:
 
 
 def is_compared(column_type: str) -> bool:
-    """Whether values of the type are compared here."""
+    """Return True when values of the type are compared here."""
     return column_type in WHOLE_NUMBERS | {"STRING", "DATE", "TIMESTAMP"} or _few_digits(column_type)
 
 
 def may_match(condition: Condition, ranges: Mapping[str, Range], types: Mapping[str, str]) -> bool:
-    """Whether the condition may be true for a row of a part.
+    """Return True when the condition may be true for a row of a part.
 
     Args:
         condition: of the rows that are needed.

@@ -136,7 +136,7 @@ class Router:
             return log
 
     def may_join(self, channel: str, from_site: str, reader: str) -> bool:
-        """Whether the reader does not read the channel yet, and nobody here has one of that name from another site."""
+        """Return True when the reader does not read the channel yet, and nobody here has it from another site."""
         readers = self._readers.get(channel)
         return readers is None or (readers.from_site == from_site and reader not in readers.by_name)
 

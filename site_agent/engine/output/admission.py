@@ -29,7 +29,7 @@ class InputMetrics:
 
     @staticmethod
     def counted(values: Sequence[int | None]) -> InputMetrics:
-        """Of an observation's values, in the order of `_metrics`."""
+        """Return the metrics that an observation's values, in the order of `_metrics`, stand for."""
         total, malformed, on_time, newest_us = (None if value is None else int(value) for value in values[:4])
         rows = (total or 0) - (malformed or 0)
         return InputMetrics(rows, 0 if on_time is None else rows - on_time, newest_us, malformed or 0)
