@@ -386,23 +386,32 @@ class EndOfChannel(_message.Message):
     LAST_EPOCH_FIELD_NUMBER: _builtins.int
     SUCCESSOR_CHANNEL_FIELD_NUMBER: _builtins.int
     SUCCESSOR_SITE_FIELD_NUMBER: _builtins.int
+    CLOSED_US_FIELD_NUMBER: _builtins.int
     last_epoch: _builtins.int
     successor_channel: _builtins.str
     """The channel that continues this one; empty: none does."""
     successor_site: _builtins.str
+    closed_us: _builtins.int
+    """With a successor: windows that end up to this instant are out; the successor emits those that end later."""
     def __init__(
         self,
         *,
         last_epoch: _builtins.int | None = ...,
         successor_channel: _builtins.str = ...,
         successor_site: _builtins.str = ...,
+        closed_us: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_last_epoch", b"_last_epoch", "last_epoch", b"last_epoch"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_closed_us", b"_closed_us", "_last_epoch", b"_last_epoch", "closed_us", b"closed_us", "last_epoch", b"last_epoch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_epoch", b"_last_epoch", "last_epoch", b"last_epoch", "successor_channel", b"successor_channel", "successor_site", b"successor_site"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_closed_us", b"_closed_us", "_last_epoch", b"_last_epoch", "closed_us", b"closed_us", "last_epoch", b"last_epoch", "successor_channel", b"successor_channel", "successor_site", b"successor_site"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__closed_us: _TypeAlias = _typing.Literal["closed_us"]  # noqa: Y015
+    _WhichOneofArgType__closed_us: _TypeAlias = _typing.Literal["_closed_us", b"_closed_us"]  # noqa: Y015
     _WhichOneofReturnType__last_epoch: _TypeAlias = _typing.Literal["last_epoch"]  # noqa: Y015
     _WhichOneofArgType__last_epoch: _TypeAlias = _typing.Literal["_last_epoch", b"_last_epoch"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__closed_us) -> _WhichOneofReturnType__closed_us | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__last_epoch) -> _WhichOneofReturnType__last_epoch | None: ...
 
 Global___EndOfChannel: _TypeAlias = EndOfChannel  # noqa: Y015

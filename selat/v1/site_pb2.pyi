@@ -81,6 +81,8 @@ class _StageKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StageKind.V
     """Reads the parts of merges, and makes the results of a window of their rows, as a merge does. It waits for idle parts, too."""
     STAGE_KIND_MERGE_PART: _StageKind.ValueType  # 9
     """As a merge, of some bins of its inputs. A kind of its own, so that an agent which knows no bins does not merge all."""
+    STAGE_KIND_SUCCESSOR: _StageKind.ValueType  # 10
+    """Of the kind `take_over.kind`. A kind of its own, so that an agent which knows no handovers does not run it beside its predecessor."""
 
 class StageKind(_StageKind, metaclass=_StageKindEnumTypeWrapper): ...
 
@@ -103,6 +105,8 @@ STAGE_KIND_FINAL: StageKind.ValueType  # 8
 """Reads the parts of merges, and makes the results of a window of their rows, as a merge does. It waits for idle parts, too."""
 STAGE_KIND_MERGE_PART: StageKind.ValueType  # 9
 """As a merge, of some bins of its inputs. A kind of its own, so that an agent which knows no bins does not merge all."""
+STAGE_KIND_SUCCESSOR: StageKind.ValueType  # 10
+"""Of the kind `take_over.kind`. A kind of its own, so that an agent which knows no handovers does not run it beside its predecessor."""
 Global___StageKind: _TypeAlias = StageKind  # noqa: Y015
 
 class _ReadFrom:
@@ -297,6 +301,7 @@ class TaskStatus(_message.Message):
     BEHIND_FIELD_NUMBER: _builtins.int
     INPUT_BYTES_FIELD_NUMBER: _builtins.int
     FIGURES_FIELD_NUMBER: _builtins.int
+    HANDOVER_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     query_id: _builtins.str
     stage_id: _builtins.str
@@ -346,6 +351,10 @@ class TaskStatus(_message.Message):
     def figures(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
         """Figures that have no field of their own here, by their names in the table `contract/figures.py`; absent: 0."""
 
+    @_builtins.property
+    def handover(self) -> Global___HandoverStatus:
+        """Set of a task that hands over, or takes over."""
+
     def __init__(
         self,
         *,
@@ -378,10 +387,11 @@ class TaskStatus(_message.Message):
         behind: _abc.Iterable[Global___QueryBehind] | None = ...,
         input_bytes: _builtins.int = ...,
         figures: _abc.Mapping[_builtins.str, _builtins.float] | None = ...,
+        handover: Global___HandoverStatus | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "starts_at_us", b"starts_at_us", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "handover", b"handover", "starts_at_us", b"starts_at_us", "watermark_us", b"watermark_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "behind", b"behind", "busy_ratio", b"busy_ratio", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "epochs", b"epochs", "figures", b"figures", "in_flight_bytes", b"in_flight_bytes", "input_bytes", b"input_bytes", "lag_rows", b"lag_rows", "missed_inputs", b"missed_inputs", "next_epoch", b"next_epoch", "operators", b"operators", "query_id", b"query_id", "reason", b"reason", "retained_bytes", b"retained_bytes", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "site", b"site", "stage_id", b"stage_id", "starts_at_us", b"starts_at_us", "state", b"state", "state_bytes", b"state_bytes", "state_rows", b"state_rows", "task_id", b"task_id", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us", "_watermark_us", b"_watermark_us", "behind", b"behind", "busy_ratio", b"busy_ratio", "bytes_out", b"bytes_out", "bytes_out_per_s", b"bytes_out_per_s", "epochs", b"epochs", "figures", b"figures", "handover", b"handover", "in_flight_bytes", b"in_flight_bytes", "input_bytes", b"input_bytes", "lag_rows", b"lag_rows", "missed_inputs", b"missed_inputs", "next_epoch", b"next_epoch", "operators", b"operators", "query_id", b"query_id", "reason", b"reason", "retained_bytes", b"retained_bytes", "rows_in", b"rows_in", "rows_in_per_s", b"rows_in_per_s", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "rows_out_per_s", b"rows_out_per_s", "site", b"site", "stage_id", b"stage_id", "starts_at_us", b"starts_at_us", "state", b"state", "state_bytes", b"state_bytes", "state_rows", b"state_rows", "task_id", b"task_id", "watermark_us", b"watermark_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__starts_at_us: _TypeAlias = _typing.Literal["starts_at_us"]  # noqa: Y015
     _WhichOneofArgType__starts_at_us: _TypeAlias = _typing.Literal["_starts_at_us", b"_starts_at_us"]  # noqa: Y015
@@ -393,6 +403,79 @@ class TaskStatus(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__watermark_us) -> _WhichOneofReturnType__watermark_us | None: ...
 
 Global___TaskStatus: _TypeAlias = TaskStatus  # noqa: Y015
+
+@_typing.final
+class HandoverStatus(_message.Message):
+    """How far the handover of one task to another has come. Every claim is durable at the site before it is reported."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class FirstEpochsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    SEEDED_FIELD_NUMBER: _builtins.int
+    CUT_FIELD_NUMBER: _builtins.int
+    LAST_EPOCH_FIELD_NUMBER: _builtins.int
+    DRAINED_FIELD_NUMBER: _builtins.int
+    FIRST_EPOCHS_FIELD_NUMBER: _builtins.int
+    RESTORED_FIELD_NUMBER: _builtins.int
+    CAUGHT_UP_FIELD_NUMBER: _builtins.int
+    TAKEN_OVER_FIELD_NUMBER: _builtins.int
+    seeded: _builtins.bool
+    """Of the task that hands over: its checkpoint is published for the successor."""
+    cut: _builtins.bool
+    """Its channel has ended in favour of the successor, with `last_epoch`, which is absent when it never had an epoch."""
+    last_epoch: _builtins.int
+    drained: _builtins.bool
+    """All readers of its channel have acknowledged every epoch, and the end."""
+    restored: _builtins.bool
+    """It has stored a checkpoint of its own, made of the predecessor's."""
+    caught_up: _builtins.bool
+    """It has read what its inputs hold, but for the newest epochs."""
+    taken_over: _builtins.bool
+    """It has seen the end of the predecessor's channel, and its own channel goes on from there."""
+    @_builtins.property
+    def first_epochs(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Of the successor: the oldest epoch of each of its inputs that the site holds, or will get."""
+
+    def __init__(
+        self,
+        *,
+        seeded: _builtins.bool = ...,
+        cut: _builtins.bool = ...,
+        last_epoch: _builtins.int | None = ...,
+        drained: _builtins.bool = ...,
+        first_epochs: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        restored: _builtins.bool = ...,
+        caught_up: _builtins.bool = ...,
+        taken_over: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_last_epoch", b"_last_epoch", "last_epoch", b"last_epoch"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_epoch", b"_last_epoch", "caught_up", b"caught_up", "cut", b"cut", "drained", b"drained", "first_epochs", b"first_epochs", "last_epoch", b"last_epoch", "restored", b"restored", "seeded", b"seeded", "taken_over", b"taken_over"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__last_epoch: _TypeAlias = _typing.Literal["last_epoch"]  # noqa: Y015
+    _WhichOneofArgType__last_epoch: _TypeAlias = _typing.Literal["_last_epoch", b"_last_epoch"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__last_epoch) -> _WhichOneofReturnType__last_epoch | None: ...
+
+Global___HandoverStatus: _TypeAlias = HandoverStatus  # noqa: Y015
 
 @_typing.final
 class QueryBehind(_message.Message):
@@ -1022,6 +1105,8 @@ class TaskSpec(_message.Message):
     SPLIT_FIELD_NUMBER: _builtins.int
     PAUSED_FIELD_NUMBER: _builtins.int
     READERS_FIELD_NUMBER: _builtins.int
+    HAND_OVER_FIELD_NUMBER: _builtins.int
+    TAKE_OVER_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     query_id: _builtins.str
     stage_id: _builtins.str
@@ -1063,6 +1148,14 @@ class TaskSpec(_message.Message):
     def readers(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryReaders]:
         """Set when several queries read the output: the readers of each query. The task keeps pace with the fastest query. Empty: with every reader."""
 
+    @_builtins.property
+    def hand_over(self) -> Global___HandOver:
+        """Another task is to take this one's place."""
+
+    @_builtins.property
+    def take_over(self) -> Global___TakeOver:
+        """It is to take another task's place, or has done so a moment ago."""
+
     def __init__(
         self,
         *,
@@ -1081,16 +1174,129 @@ class TaskSpec(_message.Message):
         split: Global___Split | None = ...,
         paused: _builtins.bool = ...,
         readers: _abc.Iterable[Global___QueryReaders] | None = ...,
+        hand_over: Global___HandOver | None = ...,
+        take_over: Global___TakeOver | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "merge", b"merge", "relation", b"relation", "split", b"split"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "hand_over", b"hand_over", "merge", b"merge", "relation", b"relation", "split", b"split", "take_over", b"take_over"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "consumers", b"consumers", "epoch_interval_ms", b"epoch_interval_ms", "functions", b"functions", "inputs", b"inputs", "kind", b"kind", "merge", b"merge", "paused", b"paused", "query_id", b"query_id", "read_columns", b"read_columns", "readers", b"readers", "relation", b"relation", "split", b"split", "sql", b"sql", "stage_id", b"stage_id", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "consumers", b"consumers", "epoch_interval_ms", b"epoch_interval_ms", "functions", b"functions", "hand_over", b"hand_over", "inputs", b"inputs", "kind", b"kind", "merge", b"merge", "paused", b"paused", "query_id", b"query_id", "read_columns", b"read_columns", "readers", b"readers", "relation", b"relation", "split", b"split", "sql", b"sql", "stage_id", b"stage_id", "take_over", b"take_over", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__split: _TypeAlias = _typing.Literal["split"]  # noqa: Y015
     _WhichOneofArgType__split: _TypeAlias = _typing.Literal["_split", b"_split"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__split) -> _WhichOneofReturnType__split | None: ...
 
 Global___TaskSpec: _TypeAlias = TaskSpec  # noqa: Y015
+
+@_typing.final
+class HandOver(_message.Message):
+    """What a task does for the one that takes its place."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SUCCESSOR_CHANNEL_FIELD_NUMBER: _builtins.int
+    SUCCESSOR_SITE_FIELD_NUMBER: _builtins.int
+    SEED_FIELD_NUMBER: _builtins.int
+    CUT_FIELD_NUMBER: _builtins.int
+    successor_channel: _builtins.str
+    successor_site: _builtins.str
+    cut: _builtins.bool
+    """End the channel between two epochs. From then on the successor's channel has its rows."""
+    @_builtins.property
+    def seed(self) -> Global___Seed:
+        """Publish a checkpoint for the successor; absent: not yet."""
+
+    def __init__(
+        self,
+        *,
+        successor_channel: _builtins.str = ...,
+        successor_site: _builtins.str = ...,
+        seed: Global___Seed | None = ...,
+        cut: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["seed", b"seed"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cut", b"cut", "seed", b"seed", "successor_channel", b"successor_channel", "successor_site", b"successor_site"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HandOver: _TypeAlias = HandOver  # noqa: Y015
+
+@_typing.final
+class Seed(_message.Message):
+    """A checkpoint as a channel that ends, for the successor to begin with."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class FirstEpochsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    FIRST_EPOCHS_FIELD_NUMBER: _builtins.int
+    channel: _builtins.str
+    @_builtins.property
+    def first_epochs(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """The checkpoint's cursors are not before these epochs: the successor's site holds none that are older."""
+
+    def __init__(
+        self,
+        *,
+        channel: _builtins.str = ...,
+        first_epochs: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "first_epochs", b"first_epochs"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Seed: _TypeAlias = Seed  # noqa: Y015
+
+@_typing.final
+class TakeOver(_message.Message):
+    """Whose place a task takes. Until the predecessor's channel has ended, the task reads and publishes nothing."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    PREDECESSOR_CHANNEL_FIELD_NUMBER: _builtins.int
+    PREDECESSOR_SITE_FIELD_NUMBER: _builtins.int
+    SEED_CHANNEL_FIELD_NUMBER: _builtins.int
+    kind: Global___StageKind.ValueType
+    predecessor_channel: _builtins.str
+    predecessor_site: _builtins.str
+    seed_channel: _builtins.str
+    def __init__(
+        self,
+        *,
+        kind: Global___StageKind.ValueType = ...,
+        predecessor_channel: _builtins.str = ...,
+        predecessor_site: _builtins.str = ...,
+        seed_channel: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "predecessor_channel", b"predecessor_channel", "predecessor_site", b"predecessor_site", "seed_channel", b"seed_channel"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TakeOver: _TypeAlias = TakeOver  # noqa: Y015
 
 @_typing.final
 class QueryReaders(_message.Message):
@@ -1217,6 +1423,7 @@ class ChannelInput(_message.Message):
     EVENT_DELAY_US_FIELD_NUMBER: _builtins.int
     FIRST_BIN_FIELD_NUMBER: _builtins.int
     BINS_FIELD_NUMBER: _builtins.int
+    FROM_EPOCH_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     site: _builtins.str
     """The site that produces it."""
@@ -1228,6 +1435,8 @@ class ChannelInput(_message.Message):
     first_bin: _builtins.int
     """The bins of whose rows it reads: so many, from the first on. 0: all rows, in bins or not."""
     bins: _builtins.int
+    from_epoch: _builtins.int
+    """The first epoch that it ever has, because it continues another channel. Who has read nothing of it begins there."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Column]:
         """Its columns, so that a table without rows still has a schema."""
@@ -1243,10 +1452,11 @@ class ChannelInput(_message.Message):
         event_delay_us: _builtins.int = ...,
         first_bin: _builtins.int = ...,
         bins: _builtins.int = ...,
+        from_epoch: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bins", b"bins", "channel", b"channel", "columns", b"columns", "event_delay_us", b"event_delay_us", "first_bin", b"first_bin", "read_from", b"read_from", "site", b"site", "view", b"view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bins", b"bins", "channel", b"channel", "columns", b"columns", "event_delay_us", b"event_delay_us", "first_bin", b"first_bin", "from_epoch", b"from_epoch", "read_from", b"read_from", "site", b"site", "view", b"view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
