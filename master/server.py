@@ -38,6 +38,7 @@ from master.api.services.access import AccessServicer
 from master.api.services.adaptation import AdaptationServicer
 from master.api.services.catalog import CatalogServicer
 from master.api.services.event import EventServicer
+from master.api.services.handover import HandoverServicer
 from master.api.services.lease import LeaseServicer
 from master.api.services.member import MemberServicer
 from master.api.services.query import QueryParts, QueryServicer
@@ -64,6 +65,7 @@ from master.planning.definitions import ViewDefinitions
 from master.planning.deploying import Deployer, DeployingParts
 from master.planning.settings import Settings
 from master.planning.submission import PlanningParts, QueryPlanner
+from master.queries.lineages import Lineages
 from master.queries.registry import QueryRegistry
 from master.reconcile.board import AssignmentBoard
 from master.reconcile.jobs import JobManager
@@ -89,6 +91,7 @@ from selat.v1 import (
     adaptation_pb2_grpc,
     catalog_pb2_grpc,
     event_pb2_grpc,
+    handover_pb2_grpc,
     lease_pb2_grpc,
     member_pb2_grpc,
     query_pb2_grpc,
@@ -110,7 +113,7 @@ TICK_S = 0.25
 AT_ONCE = ("selat.v1.SiteService", "selat.v1.MemberService")
 """Services that are SERVING from the start: agents use them, and all others wait for the agents."""
 
-_NAMES = ("Query", "Catalog", "Site", "Wan", "Lease", "Member", "Access", "Event", "Adaptation")
+_NAMES = ("Query", "Catalog", "Site", "Wan", "Lease", "Member", "Access", "Event", "Adaptation", "Handover")
 SERVICES = tuple(f"selat.v1.{name}Service" for name in _NAMES)
 
 _OPTIONS = (
@@ -187,7 +190,8 @@ class Master:
         self._config = config
         self.monitor = self._monitor(topology)
         batch = self._batch(topology)
-        parts = JobParts(self.queries, registry, self.catalog, self.board, self._rates, slots, batch)
+        self.lineages = Lineages(store, self.queries)
+        parts = JobParts(self.queries, registry, self.catalog, self.board, self._rates, slots, batch, self.lineages)
         self.jobs = JobManager(parts, clock=around.clock, config=config)
         self._views = QueryViews(self.queries, self.sites, slots, batch)
         self._watches = Watches(self.queries, self._views, board=self.board, registry=registry)
@@ -282,6 +286,8 @@ class Master:
         event_pb2_grpc.add_EventServiceServicer_to_server(events, server)
         adaptation = AdaptationServicer(self.advisor.journal, self.queries)
         adaptation_pb2_grpc.add_AdaptationServiceServicer_to_server(adaptation, server)
+        handovers = HandoverServicer(self.jobs.handovers, self.lineages, self.queries)
+        handover_pb2_grpc.add_HandoverServiceServicer_to_server(handovers, server)
 
     @property
     def stop_timeout(self) -> timedelta:
@@ -326,7 +332,7 @@ class Master:
         await self.peers.close()
 
     def _query_servicer(self) -> QueryServicer:
-        fetch = FetchParts(self.queries, self.sites, self.peers, self._around.clock, self._config)
+        fetch = FetchParts(self.queries, self.sites, self.peers, self._around.clock, self._config, self.lineages)
         return QueryServicer(
             QueryParts(
                 statements=self._statements(),

@@ -120,6 +120,11 @@ _RULES: Mapping[str, Mapping[str, Rule]] = {
         "GetCaller": anybody(C, F),
     },
     "selat.v1.AdaptationService": {"ListDecisions": anybody(C), "GetQueryHistory": anybody(C)},
+    "selat.v1.HandoverService": {
+        "MoveTask": anybody(C),
+        "CallOffMove": anybody(C),
+        "ListMoves": anybody(C),
+    },
     "selat.v1.EventService": {"ListEvents": anybody(C), "WatchEvents": anybody(C)},
     "selat.v1.SlotService": {"Occupy": anybody(F)},
     "selat.v1.ExchangeService": {

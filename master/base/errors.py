@@ -184,6 +184,12 @@ class QueryNotPausedError(MasterError):
     code = "QUERY_NOT_PAUSED"
 
 
+class HandoverRefusedError(MasterError):
+    """The task cannot be moved there, or not now."""
+
+    code = "HANDOVER_REFUSED"
+
+
 class NotSettledError(MasterError):
     """The state was restored from a backup, and the sites have not said yet which of its queries still run."""
 

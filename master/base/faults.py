@@ -34,5 +34,7 @@ class FaultPoint(Enum):
     """A relation is stored, and the client has no answer."""
     BATCH_STORED = "batch-stored"
     """The slots or ends of a batch query's tasks are stored, and no site is notified."""
+    HANDOVER_STORED = "handover-stored"
+    """A step of a handover is stored, and no assignment has it."""
     LEASES_STORED = "leases-stored"
     """Leases are stored, and nobody is notified."""

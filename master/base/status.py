@@ -55,6 +55,7 @@ STATUS_CODES: dict[type[Exception], grpc.StatusCode] = {
     errors.QueryOverError: StatusCode.FAILED_PRECONDITION,
     errors.QueryNotPausableError: StatusCode.FAILED_PRECONDITION,
     errors.QueryNotPausedError: StatusCode.FAILED_PRECONDITION,
+    errors.HandoverRefusedError: StatusCode.FAILED_PRECONDITION,
     errors.NotSettledError: StatusCode.UNAVAILABLE,
     errors.IllegalTransitionError: StatusCode.INTERNAL,
     errors.NoSiteAvailableError: StatusCode.UNAVAILABLE,

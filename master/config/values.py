@@ -77,6 +77,8 @@ class MasterConfig:
     """How long a complete query waits for the last totals of its tasks before it is FINISHED without them."""
     progress_interval: timedelta = timedelta(seconds=5)
     """How often totals and last-seen times are stored if nothing else stores them earlier."""
+    handover_patience: timedelta = timedelta(minutes=10)
+    """How long one step of the move of a task may take before it is rolled back."""
     analyze_timeout: timedelta = timedelta(seconds=30)
     """How long a site may take to check a query."""
     results_retry: timedelta = timedelta(seconds=60)

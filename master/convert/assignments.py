@@ -9,7 +9,8 @@ from contract.tasks import READ_FROM, STAGE_KINDS
 from contract.times import duration_us
 from master.convert.functions import function_to_proto
 from master.convert.relations import column_to_proto, relation_to_proto
-from master.records.specs import ChannelInput, ResultsLimit, TaskSpec, VersionedAssignment
+from master.records.specs import ChannelInput, HandOver, ResultsLimit, TakeOver, TaskSpec, VersionedAssignment
+from planner.graph.ids import TaskId
 from planner.graph.plan import Merge, Split
 from planner.values.stages import StageKind
 from selat.v1 import site_pb2
@@ -61,10 +62,39 @@ def _task_to_proto(task: TaskSpec) -> site_pb2.TaskSpec:
             )
             for q in task.readers
         ],
+        hand_over=_hand_over_to_proto(task.hand_over) if task.hand_over else None,
+        take_over=_take_over_to_proto(task, task.take_over) if task.take_over else None,
     )
 
 
+def _hand_over_to_proto(order: HandOver) -> site_pb2.HandOver:
+    seed = None
+    if order.seed is not None:
+        seed = site_pb2.Seed(channel=seed_channel(order.successor), first_epochs=order.seed)
+    return site_pb2.HandOver(
+        successor_channel=str(order.successor), successor_site=order.site, seed=seed, cut=order.cut
+    )
+
+
+def _take_over_to_proto(task: TaskSpec, order: TakeOver) -> site_pb2.TakeOver:
+    return site_pb2.TakeOver(
+        kind=_own_kind_to_proto(task),
+        predecessor_channel=str(order.predecessor),
+        predecessor_site=order.site,
+        seed_channel=seed_channel(task.task_id),
+    )
+
+
+def seed_channel(successor: TaskId) -> str:
+    """The channel in which a successor gets its predecessor's checkpoint."""
+    return f"{successor}.seed"
+
+
 def _kind_to_proto(task: TaskSpec) -> site_pb2.StageKind.ValueType:
+    return site_pb2.STAGE_KIND_SUCCESSOR if task.take_over is not None else _own_kind_to_proto(task)
+
+
+def _own_kind_to_proto(task: TaskSpec) -> site_pb2.StageKind.ValueType:
     if task.kind is StageKind.MERGE and any(item.bins for item in task.inputs):
         return site_pb2.STAGE_KIND_MERGE_PART
     return STAGE_KINDS[task.kind]
@@ -87,6 +117,7 @@ def _input_to_proto(item: ChannelInput) -> site_pb2.ChannelInput:
         event_delay_us=duration_us(item.event_delay),
         first_bin=item.first_bin,
         bins=item.bins,
+        from_epoch=item.from_epoch,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from google.protobuf.message import Message
 
 from contract.figures import figures_of, put_figures
+from contract.handover import handover_from_proto
 from contract.tasks import TASK_STATES, TASK_STATES_BACK, TaskState
 from master.base.errors import InvalidRequestError
 from master.records.model import (
@@ -77,6 +78,7 @@ def task_status_from_proto(message: site_pb2.TaskStatus) -> TaskStatus:
         starts_at_us=_optional_start(message),
         operators=tuple(OperatorStatus(**_shared(o, _OPERATOR_FIELDS)) for o in message.operators),
         behind=tuple(QueryBehind(b.query_id, b.bytes, tuple(b.sites), b.left) for b in message.behind),
+        handover=handover_from_proto(message.handover) if message.HasField("handover") else None,
     )
 
 

@@ -101,6 +101,16 @@ def behind_texts(record: QueryRecord) -> tuple[tuple[str, bool], ...]:
     )
 
 
+def at_sites(progress: Progress, sites: Mapping[TaskId, str]) -> Progress:
+    """The progress with these tasks at these sites, as far as it knows them."""
+    moved = {
+        name: replace(status, site=sites[name])
+        for name, status in progress.tasks.items()
+        if sites.get(name, status.site) != status.site
+    }
+    return replace(progress, tasks={**progress.tasks, **moved}) if moved else progress
+
+
 def resumed_progress(progress: Progress) -> Progress:
     """The progress of a query that resumes: counts stay, but no task has been seen running."""
     tasks = {name: replace(status, state=TaskState.STARTING, reason="") for name, status in progress.tasks.items()}

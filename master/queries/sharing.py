@@ -5,7 +5,7 @@ A task goes by the query that brought it, also when that query is over and other
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from master.records.model import BatchQuery, QueryRecord, StreamQuery, TaskStatus
@@ -127,10 +127,17 @@ def edges_of(running: Running, query: str) -> frozenset[tuple[TaskId, str]]:
     return frozenset((name, running.site(one.id)) for one in needed for name in one.inputs)
 
 
-def readers_by_query(running: Running) -> Mapping[TaskId, tuple[QueryReaders, ...]]:
+def readers_by_query(
+    running: Running, *, always: Collection[TaskId] = (), reader_of: Callable[[Deployed], ChannelReader]
+) -> Mapping[TaskId, tuple[QueryReaders, ...]]:
     """By task, the readers of its channel that each query needs, where queries differ in that.
 
     A gateway that keeps results of its own site reads nothing: it is not waited for.
+
+    Args:
+        running: what runs.
+        always: tasks for which it is told in any case, because others read their channels that are not waited for.
+        reader_of: the reader that a task is.
     """
     found: dict[TaskId, dict[str, set[ChannelReader]]] = {}
     for query in sorted(running.queries):
@@ -139,13 +146,13 @@ def readers_by_query(running: Running) -> Mapping[TaskId, tuple[QueryReaders, ..
             for name in one.inputs:
                 readers = found.setdefault(name, {}).setdefault(query, set())
                 if is_task(one):
-                    readers.add(ChannelReader(site, str(one.id)))
+                    readers.add(reader_of(one))
                 elif site != running.site(name):
                     readers.add(ChannelReader(site, f"results:{query}"))
     return {
         name: tuple(QueryReaders(query, tuple(sorted(readers))) for query, readers in by_query.items())
         for name, by_query in found.items()
-        if len(set(map(frozenset, by_query.values()))) > 1
+        if name in always or len(set(map(frozenset, by_query.values()))) > 1
     }
 
 

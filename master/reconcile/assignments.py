@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from contract.tasks import ReadFrom
@@ -18,6 +18,7 @@ from master.queries.sharing import (
     running_of,
     tasks_by_vertex,
 )
+from master.reconcile.generations import Generations
 from master.records.model import BatchQuery, QueryRecord, QueryState, StreamQuery
 from master.records.specs import (
     Assignment,
@@ -31,6 +32,7 @@ from master.records.specs import (
 from planner.graph.ids import TaskId
 from planner.graph.origins import source_behind
 from planner.graph.plan import Stage
+from planner.handover.model import Lineage
 from planner.relations.catalog import Catalog, Relation, RelationKind
 from planner.relations.connectors.table import traits_of
 from planner.sharing.deployment import Start
@@ -55,6 +57,8 @@ class AssignmentInput:
 
     Tasks are kept even of a new query: some may have started while one of its sites was unreachable.
     """
+    lineages: Mapping[TaskId, Lineage] = field(default_factory=dict)
+    """By place, its tasks, where there was more than one or a handover is under way."""
 
 
 def build_assignments(
@@ -82,20 +86,23 @@ def build_assignments(
     kept = frozenset((*waiting, *(q.id for q in snapshot.queries if q.state is QueryState.PAUSED)))
     running = running_of(snapshot.queries, snapshot.placement, given | kept)
     at_work = {name for query in given & running.queries for name in running.needed_by(query)}
-    readers, by_query = _readers(running), readers_by_query(running)
+    generations = Generations(snapshot.lineages, running)
+    readers = _readers(running, generations)
+    by_query = readers_by_query(running, always=generations.shadowed, reader_of=generations.reader)
     tasks: dict[str, list[TaskSpec]] = {}
     for one in sorted(running.deployed, key=lambda o: o.id.query):
         if is_task(one):
             task = _task(known[one.id.query], one, snapshot, readers.get(one.id, set()))
             task = replace(task, paused=one.id not in at_work, readers=by_query.get(one.id, ()))
             task = replace(task, epoch_interval=epoch_interval)
-            tasks.setdefault(running.site(one.id), []).append(task)
+            for site, found in generations.tasks(task, running.site(one.id)):
+                tasks.setdefault(site, []).append(found)
     results: dict[str, list[ResultSpec]] = {}
     for query in sorted(snapshot.queries, key=lambda q: q.id):
         if isinstance(query, BatchQuery) and query.id in given:
             for site, task in batch_tasks(query, snapshot.catalog, snapshot.sites):
                 tasks.setdefault(site, []).append(replace(task, epoch_interval=epoch_interval))
-        spec = _results_of(query, snapshot)
+        spec = generations.results(_results_of(query, snapshot))
         if spec.inputs and keeps_results(query, now=snapshot.now, retention=results_retention):
             # A batch query delivers all its rows at once, when it ends.
             limited = isinstance(query, StreamQuery) and not query.state.over
@@ -137,12 +144,12 @@ def stage_sites(query: QueryRecord, placement: Mapping[TaskId, str]) -> frozense
     return frozenset(pinned | {placement[task] for task in tasks})
 
 
-def _readers(running: Running) -> dict[TaskId, set[str]]:
+def _readers(running: Running, generations: Generations) -> dict[TaskId, set[str]]:
     """The sites that read each task's channel."""
     readers: dict[TaskId, set[str]] = {}
     for one in running.deployed:
         for name in one.inputs:
-            readers.setdefault(name, set()).add(running.site(one.id))
+            readers.setdefault(name, set()).update(generations.reading_sites(one.id))
     return readers
 
 

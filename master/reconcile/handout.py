@@ -49,6 +49,11 @@ class Handout:
             if record.state is QueryState.CANCELLING:
                 self._removals.note(record, self._parts.queries.snapshots.placement)
 
+    @property
+    def published(self) -> bool:
+        """Whether the newest assignments have been given out."""
+        return not self._publishing.failed
+
     def tick(self, *, moved: bool) -> None:
         """Renew slots; publish when batch tasks have `moved`, or when anything else has changed that assignments depend
         on."""
@@ -75,6 +80,7 @@ class Handout:
             site_addresses=parts.sites.addresses(),
             now=self._clock.now(),
             held_back=held_back,
+            lineages=parts.lineages.all,
         )
         return build_assignments(
             snapshot,
@@ -89,8 +95,11 @@ class Handout:
 
     def _tasks_by_site(self) -> Counter[str]:
         """The number of tasks of streaming queries at each site, including those that wait for a slot."""
-        running = self._parts.queries.snapshots.live
-        return Counter(running.site(one.id) for one in running.deployed if is_task(one))
+        running, lineages = self._parts.queries.snapshots.live, self._parts.lineages.all
+        moving = [lineage for place, lineage in lineages.items() if place in running.placement]
+        found = Counter(running.site(one.id) for one in running.deployed if is_task(one))
+        found.update(one.handover.to_site for one in moving if one.handover is not None and one.handover.started)
+        return found
 
     def _without_slots(self) -> frozenset[str]:
         """Starting queries that wait for a slot at one of their sites; running queries keep running."""

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping
 
 from machine.clock import Clock
+from machine.description import package_version
 from machine.faults import reached
 from master.base.clock import SteadyTime
 from master.base.errors import NotSettledError, QueryNotPausableError, QueryNotPausedError, QueryOverError
@@ -15,7 +16,9 @@ from master.config.values import MasterConfig
 from master.queries.progress import resumed_progress
 from master.queries.registry import Deploy
 from master.queries.retention import EndedRetention, purgeable
+from master.reconcile.generations import in_places
 from master.reconcile.handout import Handout
+from master.reconcile.handovers import Handovers
 from master.reconcile.moves import QueryMoves
 from master.reconcile.parts import JobParts
 from master.reconcile.removals import Removals
@@ -40,6 +43,14 @@ class JobManager:
         removals = Removals(parts.board, parts.sites)
         self._handout = Handout(parts, removals, clock=clock, config=config)
         self._moves = QueryMoves(parts, self._handout, removals, steady=self._steady, config=config)
+        self.handovers = Handovers(
+            parts,
+            parts.lineages,
+            self._given_out,
+            steady=self._steady,
+            patience=config.handover_patience,
+            version=package_version("selat"),
+        )
         self._settling = Settling(parts, self._handout, steady=self._steady, patience=config.heartbeat_timeout)
         if self.settled:
             self._handout.publish()
@@ -190,15 +201,18 @@ class JobManager:
         # Its slots are withheld, or granted again, before anybody is answered.
         self._handout.refresh()
 
-    def report(self, report: SiteReport) -> None:
-        """Take a heartbeat, and apply what follows from it.
+    def report(self, report: SiteReport) -> SiteReport:
+        """Take a heartbeat, and apply what follows from it; returns it with the tasks under the names of their places.
 
         Raises:
             UnknownSiteError, SiteNotRegisteredError, SiteDisplacedError
         """
         self._parts.registry.report(report)
         reached(FaultPoint.REPORT_TAKEN)
-        self._moves.take(report)
+        placed = in_places(report, self._parts.lineages.all)
+        self._moves.take(placed)
+        self.handovers.advance()
+        return placed
 
     def tick(self) -> None:
         """Apply the passing of time: overdue heartbeats, expired retention, storing of totals."""
@@ -209,6 +223,7 @@ class JobManager:
             return
         moved = self._handout.place_batch()
         self._moves.advance_all()
+        self.handovers.advance()
         self._purge()
         self._handout.tick(moved=moved)
         if self._steady.now() >= self._flushed_at + self._config.progress_interval:
@@ -221,7 +236,12 @@ class JobManager:
         doomed = purgeable(self._parts.queries.all(), now=self._clock.now(), retention=retention, needed=needed)
         if doomed:
             self._parts.queries.purge(doomed)
+            self._parts.lineages.keep_only(frozenset(record.id for record in self._parts.queries.all()))
         self._parts.rates.keep_only(self._parts.catalog.snapshot.relations.keys())
+
+    def _given_out(self) -> bool:
+        self._handout.refresh()
+        return self._handout.published
 
     def flush(self) -> None:
         """Store totals and last-seen times."""

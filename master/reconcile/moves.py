@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from master.base.clock import SteadyTime
 from master.config.values import MasterConfig
-from master.queries.progress import next_event, with_report
+from master.queries.progress import at_sites, next_event, with_report
 from master.queries.sharing import edges_of, tasks_beneath, without_late
+from master.reconcile.generations import leading
 from master.reconcile.handout import Handout
 from master.reconcile.parts import JobParts
 from master.reconcile.removals import Removals
@@ -31,6 +34,7 @@ class QueryMoves:
         concerned = self._concerned(report)
         for record in concerned:
             held = self._parts.queries.snapshots.held
+            record = self._where_it_leads(record)
             edges, beneath = edges_of(held, record.id), tasks_beneath(record, held)
             progress = with_report(record, report, now=now, edges=edges, beneath=beneath)
             self._parts.queries.set_progress(record.id, progress)
@@ -66,6 +70,12 @@ class QueryMoves:
             record = self._parts.queries.move(record.id, event, reason)
             if record.state.over:
                 self._handout.refresh()
+
+    def _where_it_leads(self, record: QueryRecord) -> QueryRecord:
+        """The query with its tasks at the sites to which they have moved."""
+        lineages, placement = self._parts.lineages.all, self._parts.queries.snapshots.placement
+        sites = {place: leading(place, placement[place], lineages)[1] for place in lineages if place in placement}
+        return replace(record, progress=at_sites(record.progress, sites)) if sites else record
 
     def _take_back(self, record: QueryRecord, report: SiteReport) -> None:
         """Have the query run its own task where a shared operator has trimmed its first epochs.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from master.batch.manager import BatchManager
 from master.leases.streaming import StreamingSlots
+from master.queries.lineages import Lineages
 from master.queries.registry import QueryRegistry
 from master.reconcile.board import AssignmentBoard
 from master.relations.catalog import CatalogManager
@@ -25,6 +26,7 @@ class JobParts:
     rates: MeasuredRates
     slots: StreamingSlots
     batch: BatchManager
+    lineages: Lineages
 
     @property
     def sites(self) -> Sites:

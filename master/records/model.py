@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import Enum
 
 from contract.figures import TaskFigures
+from contract.handover import HandoverReport
 from contract.tasks import TaskState
 from planner.batch import TaskPhase
 from planner.graph.ids import TaskId
@@ -100,6 +101,8 @@ class TaskStatus(TaskFigures):
     """The event time from which it reads, when it joined its inputs in the middle."""
     behind: tuple[QueryBehind, ...] = ()
     """Queries that are behind others in reading its channel."""
+    handover: HandoverReport | None = None
+    """Of a task that hands over or takes over; no progress has it."""
 
 
 @dataclass(frozen=True, slots=True)

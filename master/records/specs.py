@@ -28,6 +28,8 @@ class ChannelInput:
     first_bin: int = 0
     bins: int = 0
     """The number of bins, from the first on, whose rows it reads; 0: all rows."""
+    from_epoch: int = 0
+    """The first epoch that the channel ever has, because it continues another one."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,6 +45,29 @@ class QueryReaders:
 
     query_id: str
     readers: tuple[ChannelReader, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """What a task does for the one that takes its place."""
+
+    successor: TaskId
+    site: str
+    """The successor's."""
+    seed: Mapping[str, int] | None = None
+    """By input, the oldest epoch that the successor's site holds: the checkpoint that it gets is not from before; None:
+    it has got one."""
+    cut: bool = False
+    """Whether the task is to end its channel in favour of the successor."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """Whose place a task takes."""
+
+    predecessor: TaskId
+    site: str
+    """The predecessor's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +95,10 @@ class TaskSpec:
     """It is paused, and keeps its place."""
     readers: tuple[QueryReaders, ...] = ()
     """The readers of its output, if several queries read it: its pace is that of the query that keeps up best."""
+    hand_over: HandOver | None = None
+    """Set while another task gets its checkpoint, or takes its place."""
+    take_over: TakeOver | None = None
+    """Set until nobody needs the task any more whose place it takes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,9 @@ class SentEpoch:
 @dataclass(frozen=True, slots=True)
 class EndOfChannel:
     channel: str
+    successor: str = ""
+    """The channel that has the epochs from `next_epoch` on; empty: there are none."""
+    next_epoch: int = 0
 
 
 class EpochAssembler:
@@ -51,7 +54,9 @@ class EpochAssembler:
             self._schema = response.schema
             return None
         if kind == "end":
-            return EndOfChannel(self._channel)
+            end = response.end
+            next_epoch = end.last_epoch + 1 if end.HasField("last_epoch") else 0
+            return EndOfChannel(self._channel, end.successor_channel, next_epoch)
         if kind != "part":
             return None
         return self._piece(response.part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from machine.backoff import delay_after
@@ -18,6 +18,7 @@ from master.base.errors import (
     ResultsUnavailableError,
 )
 from master.config.values import MasterConfig
+from master.queries.lineages import Lineages
 from master.queries.registry import QueryRegistry
 from master.reconcile.assignments import begins_at_zero, keeps_results, result_channels
 from master.records.model import QueryRecord, QueryState
@@ -81,6 +82,7 @@ class FetchParts:
     peers: Peers
     clock: Clock
     config: MasterConfig
+    lineages: Lineages
 
 
 _Queue = asyncio.Queue[FetchedEpoch | Exception | None]
@@ -174,18 +176,23 @@ class ResultFetcher:
     async def _epochs(self, query: str, target: PullTarget) -> AsyncGenerator[SentEpoch, None]:
         """The epochs of one channel, resumed after every failure."""
         wanted, from_first, failing_since_s, failures = target.from_epoch, target.from_first, None, 0
+        # A client knows one channel, whichever tasks have written it one after the other.
+        channel = self._written_in(target)
         while True:
             record = self._parts.queries.get(query)
             live = target.follow and not record.state.over
             try:
-                async with aclosing(self._pull(record, PullTarget(target.channel, wanted, live, from_first))) as items:
+                async with aclosing(self._pull(record, PullTarget(channel, wanted, live, from_first))) as items:
                     async for item in items:
                         if isinstance(item, EndOfChannel):
-                            return
+                            if not item.successor:
+                                return
+                            channel, wanted, live = item.successor, max(wanted, item.next_epoch), True
+                            break
                         failing_since_s, failures = None, 0
                         if item.epoch >= wanted:
                             wanted, from_first = item.epoch + 1, False
-                            yield item
+                            yield replace(item, channel=target.channel)
                 if not live:
                     return
             except EpochGoneError as error:
@@ -197,6 +204,16 @@ class ResultFetcher:
                 self._check_patience(record, error, follow=target.follow, since_s=failing_since_s)
                 await asyncio.sleep(delay_after(failures, RETRIES_S))
                 failures += 1
+
+    def _written_in(self, target: PullTarget) -> str:
+        """The channel that has the first epoch wanted: that of the task which was in the place then."""
+        place = TaskId.parse(target.channel)
+        lineage = self._parts.lineages.get(place)
+        wanted = 0 if target.from_first else target.from_epoch
+        began = [(one.from_epoch, one.generation) for one in lineage.earlier]
+        began.append((lineage.from_epoch, lineage.generation))
+        generation = max((g for first, g in began if first <= wanted), default=0)
+        return str(place._replace(generation=generation))
 
     async def _pull(self, record: QueryRecord, target: PullTarget) -> AsyncGenerator[SentEpoch | EndOfChannel, None]:
         gateway = record.plan.destination.site

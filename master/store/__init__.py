@@ -16,6 +16,7 @@ from master.records.access import TokenRecord
 from master.records.model import AssignmentMark, BatchState, Progress, QueryRecord, SiteRecord, StateChange
 from planner.access.grants import Grant, Owner
 from planner.graph.ids import TaskId
+from planner.handover.model import Lineage
 from planner.leases import Framework, Lease, Slot
 from planner.relations.catalog import Function, Relation
 from planner.values.privileges import Privilege
@@ -127,11 +128,19 @@ class QueryStore(Protocol):
         ...
 
     def running_version(self) -> int:
-        """The number of calls of `put_query`."""
+        """The number of calls of `put_query` and `put_lineage`."""
         ...
 
     def put_query(self, record: QueryRecord, change: StateChange, placement: Mapping[TaskId, str]) -> int:
         """Add or replace the query, log its state and place these tasks; returns the version after that."""
+        ...
+
+    def lineages(self) -> Mapping[TaskId, Lineage]:
+        """By place, the tasks that were in it, where there was more than one or a handover is under way."""
+        ...
+
+    def put_lineage(self, lineage: Lineage, placement: Mapping[TaskId, str]) -> int:
+        """Add or replace the lineage of a place, and place these tasks; returns the version after that."""
         ...
 
     def put_progress(self, progress: Mapping[str, Progress]) -> None:
@@ -143,7 +152,7 @@ class QueryStore(Protocol):
         ...
 
     def delete_queries(self, query_ids: Collection[str], unplaced: Collection[TaskId]) -> None:
-        """Delete queries, their logs, and the sites of these tasks; unknown ids are ignored."""
+        """Delete queries, their logs, and the sites and lineages of these tasks; unknown ids are ignored."""
         ...
 
     def changes(self, query_id: str) -> tuple[StateChange, ...]:

@@ -135,9 +135,15 @@ MIGRATIONS: tuple[str, ...] = (
         SELECT sites.key, sites.value FROM queries, json_each(placed(queries.id, plan, deployment)) AS sites;
     UPDATE queries SET plan = plan_beside_placement(plan), deployment = deployment_beside_placement(deployment);
     """,
+    """
+    CREATE TABLE lineages (
+        place TEXT PRIMARY KEY,
+        body TEXT NOT NULL
+    ) WITHOUT ROWID;
+    """,
 )
 
-PLACEMENT = len(MIGRATIONS)
+PLACEMENT = len(MIGRATIONS) - 1
 """From this version on, plans do not hold the sites of tasks."""
 
 TASK_IDS = PLACEMENT - 1

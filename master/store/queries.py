@@ -12,6 +12,7 @@ from master.store import codec
 from master.store.database import Database, instant, instant_us, readable
 from planner.graph.ids import TaskId
 from planner.graph.plan import BatchPlan, PhysicalPlan
+from planner.handover.model import Lineage
 from planner.sharing.deployment import Deployment
 
 
@@ -45,10 +46,7 @@ class QueryTables(Database):
 
     def put_query(self, record: QueryRecord, change: StateChange, placement: Mapping[TaskId, str]) -> int:
         with self._transaction():
-            self._connection.executemany(
-                "INSERT OR REPLACE INTO placement VALUES (?, ?)",
-                [(str(task), site) for task, site in placement.items()],
-            )
+            self._place(placement)
             self._connection.execute(
                 "INSERT OR REPLACE INTO queries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", _query_row(record)
             )
@@ -62,7 +60,29 @@ class QueryTables(Database):
                     to_us(change.at),
                 ),
             )
-            return int(self._one("UPDATE running SET version = version + 1 RETURNING version")[0])
+            return self._next_version()
+
+    def lineages(self) -> dict[TaskId, Lineage]:
+        with readable("the handovers of tasks"):
+            rows = self._connection.execute("SELECT body FROM lineages ORDER BY place")
+            found = [codec.loads(Lineage, body) for (body,) in rows]
+            return {lineage.place: lineage for lineage in found}
+
+    def put_lineage(self, lineage: Lineage, placement: Mapping[TaskId, str]) -> int:
+        with self._transaction():
+            self._place(placement)
+            self._connection.execute(
+                "INSERT OR REPLACE INTO lineages VALUES (?, ?)", (str(lineage.place), codec.dumps(lineage))
+            )
+            return self._next_version()
+
+    def _place(self, placement: Mapping[TaskId, str]) -> None:
+        self._connection.executemany(
+            "INSERT OR REPLACE INTO placement VALUES (?, ?)", [(str(task), site) for task, site in placement.items()]
+        )
+
+    def _next_version(self) -> int:
+        return int(self._one("UPDATE running SET version = version + 1 RETURNING version")[0])
 
     def put_progress(self, progress: Mapping[str, Progress]) -> None:
         with self._transaction():
@@ -80,7 +100,9 @@ class QueryTables(Database):
         with self._transaction():
             self._connection.executemany("DELETE FROM queries WHERE id = ?", rows)
             self._connection.executemany("DELETE FROM events WHERE query_id = ?", rows)
-            self._connection.executemany("DELETE FROM placement WHERE task = ?", [(str(task),) for task in unplaced])
+            nameless = [(str(task),) for task in unplaced]
+            self._connection.executemany("DELETE FROM placement WHERE task = ?", nameless)
+            self._connection.executemany("DELETE FROM lineages WHERE place = ?", nameless)
 
     def changes(self, query_id: str) -> tuple[StateChange, ...]:
         rows = self._connection.execute(

@@ -14,6 +14,7 @@ from selat.client.adaptation import AdaptationCalls
 from selat.client.events import EventCalls
 from selat.client.functions import FunctionCalls
 from selat.client.links import LinkCalls
+from selat.client.moves import MoveCalls
 from selat.client.queries import QueryCalls
 from selat.client.query import Query
 from selat.client.relations import RelationCalls
@@ -86,6 +87,7 @@ class Client(
     RelationCalls,
     FunctionCalls,
     LinkCalls,
+    MoveCalls,
     EventCalls,
     SlotCalls,
     SiteCalls,

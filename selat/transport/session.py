@@ -19,6 +19,7 @@ from selat.v1 import (
     adaptation_pb2_grpc,
     catalog_pb2_grpc,
     event_pb2_grpc,
+    handover_pb2_grpc,
     lease_pb2_grpc,
     query_pb2_grpc,
     site_pb2_grpc,
@@ -75,6 +76,7 @@ class Session:
         self.leases = lease_pb2_grpc.LeaseServiceStub(self._channel)
         self.wan = wan_pb2_grpc.WanServiceStub(self._channel)
         self.adaptation = adaptation_pb2_grpc.AdaptationServiceStub(self._channel)
+        self.handovers = handover_pb2_grpc.HandoverServiceStub(self._channel)
         self.events = event_pb2_grpc.EventServiceStub(self._channel)
 
     def ask(self, method: Unary[Q_contra, M], request: Q_contra, *, wait: timedelta | None = None) -> M:

@@ -79,8 +79,7 @@ class SiteServicer(site_pb2_grpc.SiteServiceServicer):
         self, request: site_pb2.ReportRequest, context: Context
     ) -> site_pb2.ReportResponse:
         report = report_from_proto(request)
-        self._jobs.report(report)
-        self._advisor.take(report)
+        self._advisor.take(self._jobs.report(report))
         for link in self._sites.get(request.site).links:
             self._monitor.observe_use((link.from_site, link.to_site), link.bytes_per_s)
         for target, echoes in echoes_from_proto(request):

@@ -60,7 +60,8 @@ def test_an_authority_is_not_made_over_another(certificates: Certificates) -> No
 
 def test_a_directory_with_other_files_is_left_alone(certificates: Certificates, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    home.mkdir(mode=0o755)
+    home.mkdir()
+    home.chmod(0o755)
     (home / "letter.txt").write_text("")
     with pytest.raises(WireError, match=r"there are other files in .*home, as letter\.txt"):
         certificates.authority.issue(site("us"), home)

@@ -24,6 +24,7 @@ from master.batch.slots import BatchSlots
 from master.config.values import MasterConfig
 from master.leases.manager import LeaseManager, LeaseParts
 from master.leases.streaming import STREAMING, StreamingSlots
+from master.queries.lineages import Lineages
 from master.queries.registry import QueryRegistry
 from master.reconcile.board import AssignmentBoard
 from master.reconcile.jobs import JobManager
@@ -84,7 +85,10 @@ class World:
             Random(1),
         )
         self.batch = BatchManager(batch_parts, self.config.batch)
-        parts = JobParts(self.queries, self.registry, self.catalog, self.board, self.rates, slots, self.batch)
+        self.lineages = Lineages(self.store, self.queries)
+        parts = JobParts(
+            self.queries, self.registry, self.catalog, self.board, self.rates, slots, self.batch, self.lineages
+        )
         self.jobs = JobManager(parts, clock=self.clock, config=self.config)
         self.views = QueryViews(self.queries, self.sites, slots, self.batch)
 

@@ -54,7 +54,7 @@ def test_an_epoch_is_put_together_from_its_pieces(pieces: int) -> None:
 def test_the_schema_stays_for_later_epochs_and_the_end_is_told() -> None:
     items = assembled(*messages(), *messages(epoch=5, schema=False), PullResponse(end=EndMessage(last_epoch=5)))
     assert [i.epoch for i in items if isinstance(i, SentEpoch)] == [4, 5]
-    assert items[-1] == EndOfChannel("c")
+    assert items[-1] == EndOfChannel("c", next_epoch=6)
 
 
 def test_an_epoch_without_rows_is_an_empty_stream_of_the_schema() -> None:

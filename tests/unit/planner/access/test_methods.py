@@ -15,6 +15,7 @@ from selat.v1 import (
     adaptation_pb2_grpc,
     catalog_pb2_grpc,
     event_pb2_grpc,
+    handover_pb2_grpc,
     lease_pb2_grpc,
     member_pb2_grpc,
     query_pb2_grpc,
@@ -41,6 +42,7 @@ def served() -> set[str]:
     server: Any = Methods()
     none: Any = type("Servicer", (), {"__getattr__": lambda self, name: None})()
     first = (access_pb2_grpc, adaptation_pb2_grpc, catalog_pb2_grpc, event_pb2_grpc, lease_pb2_grpc, member_pb2_grpc)
+    first = (*first, handover_pb2_grpc)
     for module in (*first, query_pb2_grpc, site_pb2_grpc, wan_pb2_grpc, health_pb2_grpc):
         _add(module, none, server)
     return set(server.names)

@@ -1,0 +1,44 @@
+"""Converts handovers to messages."""
+
+from __future__ import annotations
+
+from contract.times import to_us
+from planner.handover.model import Lineage, Step
+from selat.v1 import handover_pb2 as pb
+
+STEPS = {
+    Step.REGISTERED: pb.MOVE_STEP_REGISTERED,
+    Step.STARTED: pb.MOVE_STEP_STARTED,
+    Step.SEEDING: pb.MOVE_STEP_SEEDING,
+    Step.CUT: pb.MOVE_STEP_CUT,
+    Step.TAKEN: pb.MOVE_STEP_TAKEN,
+    Step.WITHDRAWN: pb.MOVE_STEP_WITHDRAWN,
+    Step.BACK: pb.MOVE_STEP_BACK,
+}
+
+
+def move_to_proto(lineage: Lineage) -> pb.TaskMove | None:
+    """The move of a place that is under way, else its last one; None: it never moved."""
+    place, under_way, last = lineage.place, lineage.handover, lineage.last
+    named = {"query_id": place.query, "stage": str(place.vertex)}
+    if under_way is not None:
+        return pb.TaskMove(
+            **named,
+            from_site=under_way.from_site,
+            to_site=under_way.to_site,
+            step=STEPS[under_way.step],
+            asked_at_us=to_us(under_way.asked_at),
+            since_us=to_us(under_way.step_since),
+            reason=under_way.unwanted or under_way.reason,
+        )
+    if last is None:
+        return None
+    return pb.TaskMove(
+        **named,
+        from_site=last.from_site,
+        to_site=last.to_site,
+        step=pb.MOVE_STEP_MOVED if last.moved else pb.MOVE_STEP_ROLLED_BACK,
+        asked_at_us=to_us(last.asked_at),
+        since_us=to_us(last.ended_at),
+        reason=last.reason,
+    )

@@ -1,0 +1,46 @@
+"""HandoverService."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc.aio
+
+from master.access.ownership import own
+from master.api.convert.handover import move_to_proto
+from master.queries.lineages import Lineages
+from master.queries.registry import QueryRegistry
+from master.reconcile.handovers import Handovers
+from master.reconcile.places import place_in
+from planner.graph.ids import TaskId
+from selat.v1 import handover_pb2 as pb
+from selat.v1 import handover_pb2_grpc
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class HandoverServicer(handover_pb2_grpc.HandoverServiceServicer):
+    def __init__(self, handovers: Handovers, lineages: Lineages, queries: QueryRegistry) -> None:
+        self._handovers = handovers
+        self._lineages = lineages
+        self._queries = queries
+
+    async def MoveTask(self, request: pb.MoveTaskRequest, context: Context) -> pb.MoveTaskResponse:  # noqa: N802
+        place = self._place(request.query, request.stage)
+        lineage = self._handovers.begin(place, request.to_site, "asked for")
+        return pb.MoveTaskResponse(move=move_to_proto(lineage))
+
+    async def CallOffMove(self, request: pb.CallOffMoveRequest, context: Context) -> pb.CallOffMoveResponse:  # noqa: N802
+        place = self._place(request.query, request.stage)
+        lineage = self._handovers.call_off(place, "called off")
+        return pb.CallOffMoveResponse(move=move_to_proto(lineage))
+
+    async def ListMoves(self, request: pb.ListMovesRequest, context: Context) -> pb.ListMovesResponse:  # noqa: N802
+        query = self._queries.find(request.query).id if request.query else ""
+        found = [one for place, one in sorted(self._lineages.all.items()) if not query or place.query == query]
+        return pb.ListMovesResponse(moves=filter(None, map(move_to_proto, found)))
+
+    def _place(self, query: str, stage: str) -> TaskId:
+        """Raises UnknownQueryError, AmbiguousQueryError, NotOwnerError, HandoverRefusedError."""
+        record = own(self._queries.find(query))
+        return place_in(record, stage, self._queries.snapshots.held)

@@ -1,0 +1,137 @@
+"""From places to the tasks that are in them, and back: records name places, sites know tasks by generation. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+from master.records.model import InputStatus, SiteReport, TaskStatus
+from master.records.specs import ChannelInput, ChannelReader, HandOver, ResultSpec, TakeOver, TaskSpec
+from planner.graph.ids import TaskId
+from planner.handover.model import Handover, Lineage, Step, place_of
+from planner.sharing.running import Deployed, Running
+
+_SEEDED = (Step.SEEDING, Step.CUT, Step.WITHDRAWN, Step.TAKEN)
+_CUT = (Step.CUT, Step.TAKEN)
+
+
+class Generations:
+    """The tasks in the places of what runs, with those that take over from them.
+
+    Args:
+        lineages: by place, where there was more than one task, or a handover is under way.
+        running: what runs, by places.
+    """
+
+    def __init__(self, lineages: Mapping[TaskId, Lineage], running: Running) -> None:
+        self._lineages = lineages
+        self._running = running
+
+    @property
+    def shadowed(self) -> frozenset[TaskId]:
+        """Places whose channels are read by a task that has not taken over yet, and is not waited for."""
+        given = [one.place for one in self._lineages.values() if one.handover is not None and self._runs(one.place)]
+        return frozenset((*given, *(name for place in given for name in self._running.task(place).inputs)))
+
+    def reading_sites(self, place: TaskId) -> tuple[str, ...]:
+        """The sites for which the inputs of a place are kept."""
+        handover = self._handover(place)
+        return (self._running.site(place),) if handover is None else handover.reading
+
+    def reader(self, one: Deployed) -> ChannelReader:
+        """Whom producers wait for as the reader in a place."""
+        task, site = leading(one.id, self._running.site(one.id), self._lineages)
+        return ChannelReader(site, str(task))
+
+    def tasks(self, spec: TaskSpec, site: str) -> Iterator[tuple[str, TaskSpec]]:
+        """The task in the place of a spec, and the one that takes over from it, each with its site."""
+        lineage, handover = self._lineages.get(spec.task_id), self._handover(spec.task_id)
+        old = replace(spec, inputs=tuple(map(self._named, spec.inputs)))
+        if lineage is None:
+            yield site, old
+            return
+        old = replace(old, task_id=lineage.task)
+        if handover is None or not handover.started:
+            yield site, old
+            return
+        successor = lineage.task._replace(generation=handover.generation)
+        order = None
+        if handover.step in _SEEDED:
+            seed = handover.first_epochs if handover.step is not Step.TAKEN else None
+            order = HandOver(successor, handover.to_site, seed, handover.step in _CUT)
+        # The successor reads the old channel, to learn where it ends.
+        consumers = tuple(sorted({*old.consumers, handover.to_site}))
+        yield site, replace(old, consumers=consumers, hand_over=order)
+        yield handover.to_site, replace(old, task_id=successor, take_over=TakeOver(lineage.task, site))
+
+    def results(self, spec: ResultSpec) -> ResultSpec:
+        """The copies of a query's results: those of all tasks that were in its places."""
+        return replace(spec, inputs=tuple(one for item in spec.inputs for one in self._all_of(item)))
+
+    def _all_of(self, item: ChannelInput) -> Iterator[ChannelInput]:
+        lineage = self._lineages.get(item.channel)
+        if lineage is None:
+            yield item
+            return
+        for one in lineage.earlier:
+            channel = item.channel._replace(generation=one.generation)
+            yield replace(item, channel=channel, site=one.site, from_epoch=one.from_epoch)
+        yield self._named(item)
+        handover = lineage.handover
+        if handover is not None and handover.started:
+            yield replace(item, channel=item.channel._replace(generation=handover.generation), site=handover.to_site)
+
+    def _named(self, item: ChannelInput) -> ChannelInput:
+        lineage = self._lineages.get(item.channel)
+        return item if lineage is None else replace(item, channel=lineage.task, from_epoch=lineage.from_epoch)
+
+    def _handover(self, place: TaskId) -> Handover | None:
+        lineage = self._lineages.get(place)
+        return None if lineage is None else lineage.handover
+
+    def _runs(self, place: TaskId) -> bool:
+        return place in self._running.placement
+
+
+def leading(place: TaskId, site: str, lineages: Mapping[TaskId, Lineage]) -> tuple[TaskId, str]:
+    """The task whose output counts as that of a place, and its site; `site` is that of the task in the place."""
+    lineage = lineages.get(place)
+    if lineage is None:
+        return place, site
+    handover = lineage.handover
+    if handover is not None and handover.step is Step.TAKEN:
+        return place._replace(generation=handover.generation), handover.to_site
+    return lineage.task, site
+
+
+def in_places(report: SiteReport, lineages: Mapping[TaskId, Lineage]) -> SiteReport:
+    """The report, of the tasks that lead in their places, under the places' names."""
+    if not lineages:
+        return report
+    return replace(
+        report,
+        tasks=tuple(_placed(status) for status in report.tasks if _leads(status.task_id, lineages)),
+        inputs=_inputs(report.inputs, lineages),
+    )
+
+
+def _placed(status: TaskStatus) -> TaskStatus:
+    missed = tuple(map(place_of, status.missed_inputs))
+    return replace(status, task_id=place_of(status.task_id), missed_inputs=missed, handover=None)
+
+
+def _leads(task: TaskId, lineages: Mapping[TaskId, Lineage]) -> bool:
+    place = place_of(task)
+    return leading(place, "", lineages)[0] == task
+
+
+def _inputs(found: Collection[InputStatus], lineages: Mapping[TaskId, Lineage]) -> tuple[InputStatus, ...]:
+    """A reader that goes from one task's channel to the next has both: the one that goes on counts."""
+    by_place: dict[tuple[TaskId, TaskId], InputStatus] = {}
+    for status in found:
+        if _leads(status.reader, lineages):
+            key = place_of(status.reader), place_of(status.channel)
+            known = by_place.get(key)
+            if known is None or status.next_epoch >= known.next_epoch:
+                by_place[key] = replace(status, reader=key[0], channel=key[1])
+    return tuple(by_place.values())

@@ -1,0 +1,216 @@
+"""Moves tasks of running queries: stores each step of a handover, and gives it out once the one before is done."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
+
+from contract.handover import HandoverReport
+from contract.tasks import TaskState
+from master.base.clock import SteadyTime
+from master.base.errors import HandoverRefusedError
+from master.base.logs import line
+from master.queries.lineages import Lineages
+from master.reconcile.attempt import Attempt
+from master.reconcile.parts import JobParts
+from master.records.model import TaskStatus
+from master.sites.status import SiteStatus
+from planner.graph.ids import TaskId
+from planner.handover.model import Handover, Lineage, Step
+from planner.handover.refusals import Move, refusal
+from planner.handover.steps import MOVES, Event, Told, event, unwanted
+from planner.sharing.running import Deployed, Running
+from planner.sharing.vertices import VertexKind
+from planner.values.stages import StageKind
+
+logger = logging.getLogger(__name__)
+
+
+class Handovers:
+    """Synchronous, called from one event loop.
+
+    Args:
+        parts: of the job manager.
+        lineages: the tasks in their places.
+        publish: gives changed assignments out; false: it could not, and will be tried again.
+        steady: the time.
+        patience: how long one step may take before the handover is rolled back.
+        version: the master's own; agents of others take no part.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a part of its own
+        self,
+        parts: JobParts,
+        lineages: Lineages,
+        publish: Callable[[], bool],
+        *,
+        steady: SteadyTime,
+        patience: timedelta,
+        version: str,
+    ) -> None:
+        self._parts = parts
+        self._lineages = lineages
+        self._publish = publish
+        self._steady = steady
+        self._patience = patience
+        self._version = version
+        self._storing = Attempt("handover not stored yet")
+
+    @property
+    def under_way(self) -> tuple[Lineage, ...]:
+        return tuple(one for one in self._lineages.all.values() if one.handover is not None)
+
+    def begin(self, place: TaskId, to_site: str, reason: str) -> Lineage:
+        """Ask for a move, for that reason; it is durable when this returns.
+
+        Raises:
+            HandoverRefusedError: the task cannot be moved there now.
+            UnknownSiteError
+            StoreError
+        """
+        running = self._parts.queries.snapshots.held
+        from_site = running.site(place)
+        self._check(running.task(place), running, to_site)
+        lineage = self._lineages.get(place).asked(from_site, to_site, self._steady.now(), reason)
+        self._lineages.put(lineage)
+        logger.info(line("handover asked for", task=place, was=from_site, now=to_site, reason=reason))
+        self._publish()
+        return lineage
+
+    def call_off(self, place: TaskId, reason: str) -> Lineage:
+        """Ask that the place's handover is rolled back, which it is unless the old task has ended its channel.
+
+        Raises:
+            HandoverRefusedError: there is none under way.
+            StoreError
+        """
+        lineage = self._lineages.get(place)
+        if lineage.handover is None:
+            raise HandoverRefusedError(
+                f"{place} is not moving", hint="look at its query's moves: selat query moves", ids={"task": str(place)}
+            )
+        if not lineage.handover.unwanted:
+            lineage = lineage.with_handover(lineage.handover.not_wanted(reason))
+            self._lineages.put(lineage)
+            self.advance()
+        return self._lineages.get(place)
+
+    def advance(self) -> None:
+        """Take every step whose time has come. Where the store fails, it is tried again."""
+        if self._parts.settled and self.under_way:
+            self._storing.run(self._advance, None)
+
+    def _advance(self) -> None:
+        while any(self._step(lineage) for lineage in self.under_way):
+            if not self._publish():
+                return
+
+    def _step(self, lineage: Lineage) -> bool:
+        """Whether something has changed."""
+        handover = lineage.handover
+        running = self._parts.queries.snapshots.held
+        if handover is None or lineage.place not in running.placement:
+            # Its queries are over, and with them all of its tasks; the copies of their results stay as they are.
+            return False
+        told = self._told(lineage, handover, running)
+        found = event(handover, told)
+        if found is None:
+            return False
+        self._apply(lineage, handover, found, told.unwanted)
+        return True
+
+    def _apply(self, lineage: Lineage, handover: Handover, found: Event, why: str) -> None:
+        now, step = self._steady.now(), MOVES[handover.step, found]
+        was, place = handover.step.value, lineage.place
+        if step is not None:
+            changed = handover.at(step, now, reason=why)
+            if step is Step.SEEDING:
+                changed = changed.seeding(self._report(lineage.successor, handover.to_site).first_epochs)
+            self._lineages.put(lineage.with_handover(changed))
+        elif found is Event.DRAINED:
+            old = self._report(lineage.task, handover.from_site)
+            self._lineages.put(lineage.moved(old.next_epoch, now), handover.to_site)
+        else:
+            self._lineages.put(lineage.rolled_back(now))
+        logger.info(line("handover", task=place, was=was, now=step.value if step else found.value, reason=why))
+
+    def _told(self, lineage: Lineage, handover: Handover, running: Running) -> Told:
+        old, new = (self._status(lineage.task, handover.from_site), self._status(lineage.successor, handover.to_site))
+        of_old, of_new = _report(old), _report(new)
+        ended = old is not None and old.state is TaskState.ENDED
+        return Told(
+            in_force=all(map(self._in_force, self._concerned(lineage.place, handover, running))),
+            subscribed=self._streams(lineage.place, running) <= of_new.first_epochs.keys(),
+            ready=of_new.restored and of_new.caught_up,
+            taken_over=of_new.taken_over,
+            had_cut=of_old.cut,
+            ended=ended and not of_old.cut,
+            drained=of_old.cut and of_old.drained and of_new.taken_over,
+            unwanted=unwanted(handover, self._steady.now(), patience=self._patience, withdrawn=handover.unwanted),
+        )
+
+    def _concerned(self, place: TaskId, handover: Handover, running: Running) -> Iterable[str]:
+        """The sites that must have applied the step's assignments before the next step."""
+        producers = {running.site(name) for name in running.task(place).inputs}
+        match handover.step:
+            case Step.REGISTERED:
+                return producers
+            case Step.STARTED:
+                readers = {running.site(one.id) for one in running.deployed if place in one.inputs}
+                return {handover.to_site, handover.from_site, *readers}
+            case Step.BACK:
+                return {handover.to_site, handover.from_site, *producers}
+            case _:
+                return {handover.from_site}
+
+    def _in_force(self, site: str) -> bool:
+        report = self._parts.sites.get(site).report
+        return report is not None and report.assignment_version >= self._parts.board.version(site)
+
+    def _streams(self, place: TaskId, running: Running) -> frozenset[str]:
+        """The channels, but for those of tables, that the place reads."""
+        names = running.task(place).inputs
+        streams = (name for name in names if running.task(name).vertex.kind is not VertexKind.TABLE)
+        return frozenset(str(self._lineages.get(name).task) for name in streams)
+
+    def _status(self, task: TaskId | None, site: str) -> TaskStatus | None:
+        report = self._parts.sites.get(site).report
+        tasks = () if report is None else report.tasks
+        return next((status for status in tasks if status.task_id == task), None)
+
+    def _report(self, task: TaskId | None, site: str) -> HandoverReport:
+        return _report(self._status(task, site))
+
+    def _check(self, one: Deployed, running: Running, to_site: str) -> None:
+        """Raises HandoverRefusedError, UnknownSiteError."""
+        sites, lineage = self._parts.sites, self._lineages.get(one.id)
+        beside = {*one.inputs, *(other.id for other in running.deployed if one.id in other.inputs)}
+        moving = sorted(str(place) for place in beside if self._lineages.get(place).handover is not None)
+        involved = {running.site(name) for name in (*beside, one.id)} | {to_site}
+        found = refusal(
+            Move(
+                str(one.id),
+                StageKind.DERIVE if one.residual else StageKind(one.vertex.kind.value),
+                running.site(one.id),
+                sites.get(to_site).name,
+                to_site in sites.able(),
+                slots=self._parts.slots.blocked([to_site]).get(to_site, ""),
+                under_way="" if lineage.handover is None else lineage.handover.to_site,
+                busy=tuple(moving),
+                versions=dict(_of_other_versions(map(sites.get, involved), self._version)),
+            )
+        )
+        if found is not None:
+            message, hint = found
+            raise HandoverRefusedError(message, hint=hint, ids={"task": str(one.id), "site": to_site})
+
+
+def _report(status: TaskStatus | None) -> HandoverReport:
+    return HandoverReport() if status is None or status.handover is None else status.handover
+
+
+def _of_other_versions(sites: Iterable[SiteStatus], version: str) -> Iterator[tuple[str, str]]:
+    for site in sites:
+        if site.record is not None and site.record.version != version:
+            yield site.name, site.record.version or "unknown"

@@ -1,0 +1,30 @@
+"""Finds the place of a task by the names that people give to stages."""
+
+from __future__ import annotations
+
+from master.base.errors import HandoverRefusedError
+from master.queries.sharing import is_task
+from master.records.model import QueryRecord
+from planner.graph.ids import TaskId
+from planner.sharing.running import Running
+
+
+def place_in(record: QueryRecord, stage: str, running: Running) -> TaskId:
+    """The place of a stage of a query, or of one of its parts, as in `m1` and `m1.p2`.
+
+    Raises:
+        HandoverRefusedError: there is none of that name, or it has several parts.
+    """
+    needed = running.needed_by(record.id) if record.id in running.queries else ()
+    own = [name for name in needed if name.query == record.id and is_task(running.task(name))]
+    found = [place for place in own if stage in (str(place.vertex), place.stage)]
+    if len(found) == 1:
+        return found[0]
+    ids = {"query": record.id, "stage": stage}
+    if found:
+        parts = ", ".join(sorted(str(place.vertex) for place in found))
+        told = f"stage {stage} of query {record.id} has several tasks"
+        raise HandoverRefusedError(told, hint=f"name one of them: {parts}", ids=ids)
+    names = ", ".join(sorted(str(place.vertex) for place in own)) or "none, for it does not run"
+    told = f"query {record.id} has no task of its own for stage {stage!r}"
+    raise HandoverRefusedError(told, hint=f"its tasks: {names}", ids=ids)

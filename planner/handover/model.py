@@ -1,0 +1,166 @@
+"""Places of tasks, the tasks that have been in each, and the handover under way.
+
+A *place* is what a vertex of a query's graph runs as, under the id of its first task. The tasks that follow one another
+in it are told apart by their generation. All records of what runs name places; only assignments and reports have
+generations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import Enum
+
+from planner.graph.ids import TaskId
+
+
+class Step(Enum):
+    """How far a handover has come; stored before any site hears of it."""
+
+    REGISTERED = "registered"
+    """The producers of the inputs keep what they have for the successor."""
+    STARTED = "started"
+    """The successor subscribes to the inputs, and publishes nothing."""
+    SEEDING = "seeding"
+    """The old task sends a checkpoint, from which the successor catches up."""
+    CUT = "cut"
+    """The old task ends its channel between two epochs; nobody is needed for that."""
+    TAKEN = "taken"
+    """The successor's channel goes on; the old one is read to its end."""
+    WITHDRAWN = "withdrawn"
+    """The order to end the channel is taken back; it may have been followed already."""
+    BACK = "back"
+    """The successor goes; the old task runs on as before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """The task of a place is being followed by one at another site."""
+
+    generation: int
+    """That of the successor; none is used twice."""
+    from_site: str
+    to_site: str
+    asked_at: datetime
+    step: Step = Step.REGISTERED
+    since: datetime | None = None
+    """When the step was stored; None: it is the first one."""
+    reason: str = ""
+    """Why it was asked for, or is rolled back."""
+    unwanted: str = ""
+    """Why nobody wants it any more; empty: it is wanted."""
+    first_epochs: Mapping[str, int] = field(default_factory=dict)
+    """By input, the oldest epoch that the successor's site holds; known from SEEDING on."""
+
+    def at(self, step: Step, now: datetime, *, reason: str = "") -> Handover:
+        return replace(self, step=step, since=now, reason=reason or self.reason)
+
+    def not_wanted(self, why: str) -> Handover:
+        """The handover, which is to be rolled back if it can be."""
+        return replace(self, unwanted=why)
+
+    def seeding(self, first_epochs: Mapping[str, int]) -> Handover:
+        """With what the successor's site holds of the inputs."""
+        return replace(self, first_epochs=first_epochs)
+
+    @property
+    def step_since(self) -> datetime:
+        return self.since or self.asked_at
+
+    @property
+    def started(self) -> bool:
+        """Whether the successor's site is told of the successor."""
+        return self.step not in (Step.REGISTERED, Step.BACK)
+
+    @property
+    def reading(self) -> tuple[str, ...]:
+        """The sites for which the producers of the inputs keep what they have."""
+        if self.step is Step.BACK:
+            return (self.from_site,)
+        return (self.to_site,) if self.step is Step.TAKEN else (self.from_site, self.to_site)
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A task that was in the place before."""
+
+    generation: int
+    site: str
+    from_epoch: int
+    """The first epoch of its channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the last handover of a place ended."""
+
+    generation: int
+    from_site: str
+    to_site: str
+    asked_at: datetime
+    ended_at: datetime
+    moved: bool
+    """False: it was rolled back."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """The tasks of one place. A place that is not known has had one task, which is its first one."""
+
+    place: TaskId
+    generation: int = 0
+    """Of the task that is in the place; the old one, while it hands over."""
+    from_epoch: int = 0
+    """The first epoch of that task's channel."""
+    next_generation: int = 1
+    earlier: tuple[Earlier, ...] = ()
+    """Oldest first."""
+    handover: Handover | None = None
+    last: Outcome | None = None
+
+    @property
+    def task(self) -> TaskId:
+        """The task that is in the place."""
+        return self.place._replace(generation=self.generation)
+
+    @property
+    def successor(self) -> TaskId | None:
+        return None if self.handover is None else self.place._replace(generation=self.handover.generation)
+
+    def asked(self, from_site: str, to_site: str, now: datetime, reason: str = "") -> Lineage:
+        """With a handover that begins; its generation is new."""
+        begun = Handover(self.next_generation, from_site, to_site, now, reason=reason)
+        return replace(self, next_generation=self.next_generation + 1, handover=begun)
+
+    def with_handover(self, handover: Handover) -> Lineage:
+        return replace(self, handover=handover)
+
+    def rolled_back(self, now: datetime) -> Lineage:
+        """Without the handover."""
+        return replace(self, handover=None, last=self._outcome(now, moved=False))
+
+    def moved(self, from_epoch: int, now: datetime) -> Lineage:
+        """With the successor in the place; its channel begins at that epoch."""
+        assert self.handover is not None
+        gone = Earlier(self.generation, self.handover.from_site, self.from_epoch)
+        return replace(
+            self,
+            generation=self.handover.generation,
+            from_epoch=from_epoch,
+            earlier=(*self.earlier, gone),
+            handover=None,
+            last=self._outcome(now, moved=True),
+        )
+
+    def _outcome(self, now: datetime, *, moved: bool) -> Outcome:
+        done = self.handover
+        assert done is not None
+        reason = "" if moved else done.reason
+        return Outcome(done.generation, done.from_site, done.to_site, done.asked_at, now, moved, reason)
+
+
+def place_of(task: TaskId) -> TaskId:
+    """The place that a task is in, or was in."""
+    return task._replace(generation=0) if task.generation else task

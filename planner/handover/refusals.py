@@ -1,0 +1,61 @@
+"""Why a task cannot be moved to a site now. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from planner.values.stages import StageKind
+
+MOVABLE = (StageKind.MERGE, StageKind.FINAL)
+"""Kinds of tasks that can be moved: their state is rows, which another task can be made of."""
+
+_STAYS = {
+    StageKind.SOURCE: "a source stays with its data",
+    StageKind.TABLE: "what reads a table stays with its data",
+    StageKind.COMBINE: "a combining task stays at its source's site",
+    StageKind.SINK: "a sink stays with its files",
+    StageKind.DERIVE: "a task that makes its rows of another query's task stays where it is",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A move that somebody asks for."""
+
+    task: str
+    kind: StageKind
+    from_site: str
+    to_site: str
+    able: bool
+    """Whether the site takes new tasks: its agent is heard, and it is not draining."""
+    slots: str = ""
+    """Why the site has no slot for the task; empty: it has one."""
+    under_way: str = ""
+    """The site that the task is moving to already, or is coming back from; empty: it does neither."""
+    busy: tuple[str, ...] = ()
+    """Tasks that it reads, or that read it, and that move."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """The versions of the agents that take part, by site, where they are not the master's."""
+
+
+def refusal(move: Move) -> tuple[str, str] | None:
+    """Why the move cannot be made, and what would be right; None: it can."""
+    if move.kind not in MOVABLE:
+        return _STAYS.get(
+            move.kind, f"a {move.kind.value} task stays where it is"
+        ), "a MERGE or FINAL task can be moved"
+    if move.under_way:
+        return f"{move.task} is on its way to {move.under_way}, or back from there", "wait until that has ended"
+    if move.from_site == move.to_site:
+        return f"{move.task} is at {move.to_site} already", "name another site"
+    if not move.able:
+        return f"site {move.to_site} takes no new tasks: it is not heard, or draining", "look at SHOW SITES"
+    if move.slots:
+        return f"site {move.to_site} has no slot for the task: {move.slots}", "name a site that has"
+    if move.busy:
+        return f"{', '.join(move.busy)}, next to it, is moving", "wait until that has ended"
+    if move.versions:
+        others = ", ".join(f"{site} ({version})" for site, version in sorted(move.versions.items()))
+        return f"agents of another version than the master's take part: {others}", "upgrade them first"
+    return None

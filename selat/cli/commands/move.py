@@ -1,0 +1,105 @@
+"""`selat query move`, `moves`: tasks that go on at another site while their query runs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import click
+
+from selat.cli.base.app import App, pass_app
+from selat.cli.base.options import Format, settings_options
+from selat.cli.output import human
+from selat.cli.output.listing import Field, show_list, show_one
+from selat.client.client import Client
+from selat.client.moves import MoveStep, TaskMove
+
+MOVE_FIELDS: tuple[Field[TaskMove], ...] = (
+    Field("query", lambda m: m.query_id),
+    Field("stage", lambda m: m.stage),
+    Field("from_site", lambda m: m.from_site),
+    Field("to_site", lambda m: m.to_site),
+    Field("step", lambda m: m.step.value),
+    Field("asked_at", lambda m: m.asked_at, lambda m: human.instant(m.asked_at.replace(microsecond=0))),
+    Field("since", lambda m: m.since, lambda m: human.instant(m.since.replace(microsecond=0))),
+    Field("reason", lambda m: m.reason),
+)
+
+_TOLD = {
+    MoveStep.REGISTERED: "the producers of its inputs are asked to keep what it needs",
+    MoveStep.STARTED: "the new task subscribes to the inputs",
+    MoveStep.SEEDING: "the new task gets the state, and catches up",
+    MoveStep.CUT: "the old task ends its channel",
+    MoveStep.TAKEN: "the new task goes on; the old channel is read to its end",
+    MoveStep.WITHDRAWN: "the order to end the channel is taken back",
+    MoveStep.BACK: "the new task goes; the old one runs on",
+    MoveStep.MOVED: "moved",
+    MoveStep.ROLLED_BACK: "rolled back",
+    MoveStep.UNKNOWN: "in a step that this client does not know",
+}
+
+
+@click.command()
+@click.argument("query")
+@click.argument("stage")
+@click.argument("site", required=False)
+@click.option("--call-off", is_flag=True, help="Roll the move under way back, unless the task has handed over already.")
+@click.option("--wait/--no-wait", default=True, help="Show each step until the move is over, or return at once.")
+@settings_options
+@pass_app
+def move(  # noqa: PLR0913 - one per argument and option
+    app: App, query: str, stage: str, site: str | None, call_off: bool, wait: bool
+) -> None:
+    """Move a task of a running query to SITE; no row is lost or doubled, and nothing stands still.
+
+    STAGE is a stage that has one task, as m1, or one of its tasks, as m1.p2; `selat query explain` shows them. A second
+    task at SITE reads the same inputs, gets the state of the first one, and takes its place.
+
+    \b
+    Examples:
+      selat query move visits m1 us
+      selat query move visits m1.p2 us --no-wait
+      selat query move visits m1 --call-off
+    """
+    if call_off == (site is not None):
+        raise click.UsageError("name a site to move to, or give --call-off")
+    with app.connect() as client:
+        begun = client.move_task(query, stage, site) if site is not None else client.call_off_move(query, stage)
+        last = _followed(app, client, begun) if wait else begun
+        if app.format is not Format.TABLE or not wait:
+            show_one(app, MOVE_FIELDS, last, _line)
+        if wait and last.step is (MoveStep.MOVED if call_off else MoveStep.ROLLED_BACK):
+            raise click.exceptions.Exit(1)
+
+
+@click.command()
+@click.argument("query", default="")
+@click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
+@settings_options
+@pass_app
+def moves(app: App, query: str, as_json: bool) -> None:
+    """List the tasks that are moving, and the last move of those that have moved: of QUERY, or of all queries.
+
+    \b
+    Examples:
+      selat query moves
+      selat query moves visits --json
+    """
+    if as_json:
+        app = App(replace(app.settings, output=Format.JSON))
+    with app.connect() as client:
+        show_list(app, MOVE_FIELDS, client.moves(query))
+
+
+def _followed(app: App, client: Client, begun: TaskMove) -> TaskMove:
+    """The move when it is over; each step is told to people as it comes."""
+    began_s, last = time.monotonic(), begun
+    for last in client.follow_move(begun):
+        if app.format is Format.TABLE:
+            click.echo(f"{time.monotonic() - began_s:6.1f} s  {_line(last)}")
+    return last
+
+
+def _line(found: TaskMove) -> str:
+    reason = f": {found.reason}" if found.step in (MoveStep.BACK, MoveStep.ROLLED_BACK) and found.reason else ""
+    return f"{found.query_id} {found.stage}, {found.from_site} to {found.to_site}: {_TOLD[found.step]}{reason}"

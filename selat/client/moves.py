@@ -1,0 +1,120 @@
+"""Moves of tasks from site to site while their queries run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from selat.client.calls import Calls
+from selat.convert.times import to_datetime
+from selat.v1 import handover_pb2 as pb
+
+
+class MoveStep(Enum):
+    """How far a move has come."""
+
+    REGISTERED = "registered"
+    """The producers of the task's inputs are to keep what they have for the new task."""
+    STARTED = "started"
+    """The new task subscribes to the inputs."""
+    SEEDING = "seeding"
+    """The old task sends its state, and the new one catches up."""
+    CUT = "cut"
+    """The old task is to end its channel between two epochs."""
+    TAKEN = "taken"
+    """The new task goes on; the old channel is read to its end."""
+    WITHDRAWN = "withdrawn"
+    """The order to end the channel was taken back, and may have been followed already."""
+    BACK = "back"
+    """The new task goes; the old one runs on."""
+    MOVED = "moved"
+    ROLLED_BACK = "rolled_back"
+    UNKNOWN = "unknown"
+
+    @property
+    def over(self) -> bool:
+        return self in (MoveStep.MOVED, MoveStep.ROLLED_BACK)
+
+
+_STEPS = {pb.MoveStep.Value(f"MOVE_STEP_{step.name}"): step for step in MoveStep if step is not MoveStep.UNKNOWN}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMove:
+    """The move of one task."""
+
+    query_id: str
+    stage: str
+    """As in `m1.p0`."""
+    from_site: str
+    to_site: str
+    step: MoveStep
+    asked_at: datetime
+    since: datetime
+    """When it came to this step."""
+    reason: str
+    """Why it was asked for; of one that was rolled back, why that."""
+
+
+def task_move(message: pb.TaskMove) -> TaskMove:
+    return TaskMove(
+        query_id=message.query_id,
+        stage=message.stage,
+        from_site=message.from_site,
+        to_site=message.to_site,
+        step=_STEPS.get(message.step, MoveStep.UNKNOWN),
+        asked_at=to_datetime(message.asked_at_us),
+        since=to_datetime(message.since_us),
+        reason=message.reason,
+    )
+
+
+class MoveCalls(Calls):
+    """Moves of tasks."""
+
+    def move_task(self, query: str, stage: str, to_site: str) -> TaskMove:
+        """Have a task of a running query go on at another site; returns once that is stored.
+
+        Args:
+            query: its id, the beginning of it, or its name.
+            stage: one that has one task, as `m1`; or one of its tasks, as `m1.p2`.
+            to_site: where it is to go on.
+
+        Raises StatementError (HANDOVER_REFUSED) when it cannot be moved there now, NotFound for an unknown query.
+        """
+        request = pb.MoveTaskRequest(query=query, stage=stage, to_site=to_site)
+        return task_move(self._session.ask(self._session.handovers.MoveTask, request).move)
+
+    def call_off_move(self, query: str, stage: str) -> TaskMove:
+        """Roll the move of a task back, unless the old task has handed over already; returns the move as it is then.
+
+        Raises StatementError (HANDOVER_REFUSED) when it is not moving, NotFound for an unknown query.
+        """
+        request = pb.CallOffMoveRequest(query=query, stage=stage)
+        return task_move(self._session.ask(self._session.handovers.CallOffMove, request).move)
+
+    def moves(self, query: str = "") -> list[TaskMove]:
+        """Of each task that was ever moved, its move that is under way, else its last one; empty: of all queries.
+
+        Raises NotFound for an unknown query.
+        """
+        request = pb.ListMovesRequest(query=query)
+        return [task_move(m) for m in self._session.ask(self._session.handovers.ListMoves, request).moves]
+
+    def follow_move(self, move: TaskMove, *, every_s: float = 0.25) -> Iterator[TaskMove]:
+        """The move now, and whenever it comes to another step, until it is over."""
+        last: TaskMove | None = None
+        while True:
+            same = (m for m in self.moves(move.query_id) if (m.stage, m.asked_at) == (move.stage, move.asked_at))
+            now = next(same, None)
+            if now is None:
+                return
+            if last is None or now.step is not last.step:
+                yield now
+            if now.step.over:
+                return
+            last = now
+            time.sleep(every_s)

@@ -1,0 +1,42 @@
+"""Why a task cannot be moved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from planner.handover.refusals import MOVABLE, Move, refusal
+from planner.values.stages import StageKind
+
+MOVE = Move("q-0001-aaaaaa.m1.p0", StageKind.MERGE, "eu", "us", able=True)
+
+
+@pytest.mark.parametrize("kind", MOVABLE)
+def test_what_can_be_moved(kind: StageKind) -> None:
+    assert refusal(replace(MOVE, kind=kind)) is None
+
+
+@pytest.mark.parametrize("kind", sorted(set(StageKind) - set(MOVABLE), key=lambda kind: kind.value))
+def test_what_stays(kind: StageKind) -> None:
+    assert refusal(replace(MOVE, kind=kind)) is not None
+
+
+@pytest.mark.parametrize(
+    ("move", "told"),
+    [
+        (replace(MOVE, to_site="eu"), "is at eu already"),
+        (replace(MOVE, able=False), "takes no new tasks"),
+        (replace(MOVE, slots="all are taken"), "has no slot for the task: all are taken"),
+        (replace(MOVE, under_way="asia"), "on its way to asia"),
+        (replace(MOVE, busy=("q-0001-aaaaaa.f1.p0",)), "f1.p0, next to it, is moving"),
+        (replace(MOVE, versions={"us": "0.0.9"}), "us (0.0.9)"),
+    ],
+    ids=str,
+)
+def test_why_not_now(move: Move, told: str) -> None:
+    found = refusal(move)
+    assert found is not None
+    message, hint = found
+    assert told in message
+    assert hint
