@@ -30,7 +30,7 @@ class Generations:
     @property
     def shadowed(self) -> frozenset[TaskId]:
         """Places whose channels are read by a task that has not taken over yet, and is not waited for."""
-        given = [one.place for one in self._lineages.values() if one.handover is not None and self._runs(one.place)]
+        given = [one.place for one in self._lineages.values() if one.shadowed and self._runs(one.place)]
         return frozenset((*given, *(name for place in given for name in self._running.task(place).inputs)))
 
     def reading_sites(self, place: TaskId) -> tuple[str, ...]:

@@ -129,6 +129,11 @@ class Lineage:
     def successor(self) -> TaskId | None:
         return None if self.handover is None else self.place._replace(generation=self.handover.generation)
 
+    @property
+    def shadowed(self) -> bool:
+        """Whether a task reads the place's inputs, or is about to, beside the one whose output counts."""
+        return self.handover is not None and self.handover.step not in (Step.TAKEN, Step.BACK)
+
     def asked(self, from_site: str, to_site: str, now: datetime, reason: str = "") -> Lineage:
         """With a handover that begins; its generation is new."""
         begun = Handover(self.next_generation, from_site, to_site, now, reason=reason)
