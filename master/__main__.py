@@ -274,7 +274,7 @@ def _parser() -> argparse.ArgumentParser:
         "--adaptation",
         default=defaults.adapting.value,
         choices=[mode.value for mode in Adapting],
-        help="what is decided about queries without SET adaptation; default: %(default)s",
+        help="what is decided, or done, about queries without SET adaptation; default: %(default)s",
     )
     _add_lease_options(parser, defaults.leases)
     _add_batch_options(parser, defaults.batch)

@@ -28,6 +28,7 @@ from master.access.checkpoint import Checkpoint
 from master.access.grants import GrantManager
 from master.access.members import MemberCertificates
 from master.access.tokens import TokenManager
+from master.adaptation.acting import Acting
 from master.adaptation.advisor import Advisor, AdvisorParts
 from master.adaptation.journal import Journal
 from master.analysis.remembered import RememberedAnalyzer
@@ -191,8 +192,7 @@ class Master:
         self.monitor = self._monitor(topology)
         batch = self._batch(topology)
         self.lineages = Lineages(store, self.queries)
-        parts = JobParts(self.queries, registry, self.catalog, self.board, self._rates, slots, batch, self.lineages)
-        self.jobs = JobManager(parts, clock=around.clock, config=config)
+        self.jobs = JobManager(self._parts(slots, batch), clock=around.clock, config=config)
         self._views = QueryViews(self.queries, self.sites, slots, batch)
         self._watches = Watches(self.queries, self._views, board=self.board, registry=registry)
         planning = PlanningParts(
@@ -214,6 +214,19 @@ class Master:
         self.advisor = self._advisor()
         self._views.advice = self.advisor.journal.told
 
+    def _parts(self, slots: StreamingSlots, batch: BatchManager) -> JobParts:
+        return JobParts(
+            self.queries,
+            self._registry,
+            self.catalog,
+            self.board,
+            self._rates,
+            slots,
+            batch,
+            self.lineages,
+            self.monitor.snapshot,
+        )
+
     def _events(self) -> EventLog:
         log = EventLog(self._around.events, clock=self._around.clock)
         notes = Notes(log.note)
@@ -224,7 +237,8 @@ class Master:
         return log
 
     def _advisor(self) -> Advisor:
-        parts = AdvisorParts(self.queries, self.sites, self.leases, self._around.journal, wan=self.monitor.snapshot)
+        acting = Acting(self.jobs.handovers, self.lineages)
+        parts = AdvisorParts(self.queries, self.sites, self.leases, self._around.journal, self.monitor.snapshot, acting)
         return Advisor(parts, clock=self._around.clock, settings=self._config.adaptation)
 
     def _metrics(self, store: Store) -> MasterMetrics:

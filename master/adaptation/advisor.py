@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from machine.clock import Clock
+from master.adaptation.acting import Acting
 from master.adaptation.graphs import graph_of
 from master.adaptation.journal import Journal
 from master.adaptation.sightings import Sightings
@@ -18,7 +19,7 @@ from master.sites.status import Sites
 from planner.adapt.decide import decide
 from planner.adapt.memory import Memory
 from planner.adapt.model import Links, Seen, Settings
-from planner.adapt.situation import Situation
+from planner.adapt.situation import Decision, Situation, Verdict
 from planner.graph.ids import TaskId
 from planner.sharing.vertices import RESULTS
 from planner.values.adapting import Adapting
@@ -34,6 +35,7 @@ class AdvisorParts:
     leases: LeaseManager
     journal: Journal
     wan: Callable[[], WanSnapshot]
+    acting: Acting
 
 
 class Advisor:
@@ -78,15 +80,28 @@ class Advisor:
         if before is None or not advised:
             return
         graphs = tuple(graph_of(record, running) for record in advised.values() if record.id in running.queries)
-        found = decide(
-            Situation(graphs, before, self._before, self._links(), self._free_slots()), self._memory, self._settings
+        situation = Situation(
+            graphs, before, self._before, self._links(), self._free_slots(), self._parts.acting.moving
         )
+        found = decide(situation, self._memory, self._settings)
         self._memory = found.memory
         for (query, stage), helped in found.effects.items():
             state = "the cause is gone" if helped else "the cause is still there"
-            self.journal.conclude(query, stage, f"it was advised, and not done; {state}")
+            became = self._parts.acting.became((query, stage)) or "it was advised, and not done"
+            self.journal.conclude(query, stage, f"{became}; {state}")
         modes = {query: record.plan.adapting for query, record in advised.items()}
         self.journal.note([(one, modes[one.query]) for one in found.decisions], self._clock.now())
+        self._act(situation, found.decisions, modes)
+
+    def _act(self, situation: Situation, decisions: Iterable[Decision], modes: Mapping[str, Adapting]) -> None:
+        """Begin what was decided about queries that let it be done."""
+        graphs = {graph.query: graph for graph in situation.graphs}
+        for one in decisions:
+            if one.verdict is not Verdict.ACT or modes[one.query] is not Adapting.ON or one.chosen is None:
+                continue
+            why_not = self._parts.acting.act(one, graphs[one.query], situation.after, situation.links)
+            if why_not:
+                self.journal.conclude(one.query, one.chosen.changes[0].group[1], why_not)
 
     def _links(self) -> Links:
         links = self._parts.wan().links
@@ -106,4 +121,4 @@ class Advisor:
 def _is_advised(record: QueryRecord) -> bool:
     """Whether it runs, and asks for it; one that is about to start is looked at when it runs."""
     at_work = record.state in (QueryState.RUNNING, QueryState.PAUSED)
-    return at_work and record.plan.adapting is Adapting.ADVISE
+    return at_work and record.plan.adapting is not Adapting.OFF

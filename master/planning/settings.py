@@ -130,16 +130,6 @@ def _switched(value: str) -> bool:
     return _SWITCH[value]
 
 
-def _adapting(value: str) -> Adapting:
-    if value == "on":
-        raise InvalidRequestError(
-            "adaptation = on is not possible yet: this version decides what would help, and moves nothing",
-            hint="SET adaptation = 'advise', and look at selat adapt explain",
-            ids={"setting": "adaptation", "value": value},
-        )
-    return Adapting(value)
-
-
 _SETTINGS: Mapping[str, _Setting] = {
     "sharing": _Setting(
         "what a query shares with running queries, docs/sharing.md",
@@ -173,10 +163,10 @@ _SETTINGS: Mapping[str, _Setting] = {
         lambda settings, value: replace(settings, merge_parallelism=_parts(value)),
     ),
     "adaptation": _Setting(
-        "whether it is decided what would help a query that does not keep up, docs/adaptation.md",
+        "whether it is decided what would help a query that does not keep up, and done, docs/adaptation.md",
         _words(Adapting),
         lambda settings: settings.adapting.value,
-        lambda settings, value: replace(settings, adapting=_adapting(value)),
+        lambda settings, value: replace(settings, adapting=Adapting(value)),
     ),
     "batch_scheduler": _Setting(
         "how the tasks of a query over tables get their slots, docs/batch.md",

@@ -16,6 +16,7 @@ from master.config.values import MasterConfig
 from master.queries.progress import resumed_progress
 from master.queries.registry import Deploy
 from master.queries.retention import EndedRetention, purgeable
+from master.reconcile.draining import Draining
 from master.reconcile.generations import in_places
 from master.reconcile.handout import Handout
 from master.reconcile.handovers import Handovers
@@ -51,6 +52,8 @@ class JobManager:
             patience=config.handover_patience,
             version=package_version("selat"),
         )
+        share = config.adaptation.link_share
+        self._draining = Draining(parts, self.handovers, steady=self._steady, share=share)
         self._settling = Settling(parts, self._handout, steady=self._steady, patience=config.heartbeat_timeout)
         if self.settled:
             self._handout.publish()
@@ -224,6 +227,7 @@ class JobManager:
         moved = self._handout.place_batch()
         self._moves.advance_all()
         self.handovers.advance()
+        self._draining.tick()
         self._purge()
         self._handout.tick(moved=moved)
         if self._steady.now() >= self._flushed_at + self._config.progress_interval:

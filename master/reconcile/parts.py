@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from master.batch.manager import BatchManager
@@ -13,6 +14,7 @@ from master.relations.catalog import CatalogManager
 from master.sites.registry import SiteRegistry
 from master.sites.statistics import MeasuredRates
 from master.sites.status import Sites
+from planner.wan.snapshot import WanSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class JobParts:
     slots: StreamingSlots
     batch: BatchManager
     lineages: Lineages
+    wan: Callable[[], WanSnapshot]
 
     @property
     def sites(self) -> Sites:

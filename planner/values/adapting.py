@@ -11,3 +11,5 @@ class Adapting(Enum):
     OFF = "off"
     ADVISE = "advise"
     """It is decided what would be done, and nothing is done."""
+    ON = "on"
+    """What is decided is done, as far as it is a move of tasks."""

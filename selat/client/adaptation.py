@@ -9,7 +9,7 @@ from selat.client.calls import Calls
 from selat.convert.times import to_datetime
 from selat.v1 import adaptation_pb2 as pb
 
-_MODES = {pb.ADAPTATION_MODE_OFF: "off", pb.ADAPTATION_MODE_ADVISE: "advise"}
+_MODES = {pb.ADAPTATION_MODE_OFF: "off", pb.ADAPTATION_MODE_ADVISE: "advise", pb.ADAPTATION_MODE_ON: "on"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,8 @@ class _AdaptationModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Adapta
     """Nothing is decided about it."""
     ADAPTATION_MODE_ADVISE: _AdaptationMode.ValueType  # 2
     """It is decided what would be done; nothing is."""
+    ADAPTATION_MODE_ON: _AdaptationMode.ValueType  # 3
+    """What is decided is done, as far as it is a move of tasks."""
 
 class AdaptationMode(_AdaptationMode, metaclass=_AdaptationModeEnumTypeWrapper):
     """What a query asks for by SET adaptation."""
@@ -39,6 +41,8 @@ ADAPTATION_MODE_OFF: AdaptationMode.ValueType  # 1
 """Nothing is decided about it."""
 ADAPTATION_MODE_ADVISE: AdaptationMode.ValueType  # 2
 """It is decided what would be done; nothing is."""
+ADAPTATION_MODE_ON: AdaptationMode.ValueType  # 3
+"""What is decided is done, as far as it is a move of tasks."""
 Global___AdaptationMode: _TypeAlias = AdaptationMode  # noqa: Y015
 
 @_typing.final

@@ -14,7 +14,7 @@ import grpc.aio
 import pyarrow as pa
 
 from machine.bearer import Metadata
-from machine.description import describe
+from machine.description import describe, package_version
 from master.base.notify import Notifier
 from master.records.model import SiteReport, TaskStatus
 from selat.v1 import (
@@ -176,7 +176,11 @@ class FakeAgent:
 
     async def register(self) -> site_pb2.RegisterResponse:
         request = site_pb2.RegisterRequest(
-            site=self.site, address=self.address, incarnation=self.incarnation, slots=2, version="fake"
+            site=self.site,
+            address=self.address,
+            incarnation=self.incarnation,
+            slots=2,
+            version=package_version("selat"),
         )
         return await self._stub.Register(request, wait_for_ready=True, timeout=PATIENCE_S, metadata=self._metadata)
 

@@ -148,17 +148,32 @@ async def test_decisions_outlive_the_master(tmp_path: Path) -> None:
             assert [d.query_id for d in await asyncio.to_thread(client.adaptation_decisions, query)] == [query]
 
 
-async def test_off_decides_nothing_and_on_is_refused(tmp_path: Path) -> None:
+async def test_on_has_the_task_move(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, PATIENT) as cluster:
+        query = await advised(cluster, "on")
+        reported = Reported(cluster, query)
+        slow = sorted({"us", "eu"} - {reported.merge_site})[0]
+        for _ in range(2):
+            await reported.interval()
+        await reported.interval(slow_from=slow)
+        found = await asyncio.to_thread(invoke, cluster, "query", "moves", "visits", "--json")
+        move = json.loads(found.output)
+        assert (move["query_id"], move["stage"], move["from_site"]) == (query, "m1.p0", reported.merge_site)
+        assert (move["step"], move["reason"]) == ("registered", "adaptation, for link")
+        # It is not decided about what moves.
+        await reported.interval(slow_from=slow)
+        last = cluster.master.advisor.journal.newest(query, 10)[-1]
+        assert (last.mode, last.verdict.value) == (Adapting.ON, "no action")
+        assert "in a handover" in last.reason
+
+
+async def test_off_decides_nothing(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, PATIENT) as cluster:
         query = await advised(cluster, "off")
         reported = Reported(cluster, query)
         for _ in range(3):
             await reported.interval()
         assert not cluster.master.advisor.journal.newest(query, 10)
-        status, detail = await refusal(cluster.execute("SET adaptation = 'on'"))
-        assert status is grpc.StatusCode.INVALID_ARGUMENT
-        assert "not possible yet" in detail.message
-        assert "advise" in detail.hint
         status, _ = await refusal(cluster.execute("SET adaptation = 'sometimes'"))
         assert status is grpc.StatusCode.INVALID_ARGUMENT
 

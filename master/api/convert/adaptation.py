@@ -8,7 +8,11 @@ from master.records.model import StateChange
 from planner.values.adapting import Adapting
 from selat.v1 import adaptation_pb2 as pb
 
-MODES = {Adapting.OFF: pb.ADAPTATION_MODE_OFF, Adapting.ADVISE: pb.ADAPTATION_MODE_ADVISE}
+MODES = {
+    Adapting.OFF: pb.ADAPTATION_MODE_OFF,
+    Adapting.ADVISE: pb.ADAPTATION_MODE_ADVISE,
+    Adapting.ON: pb.ADAPTATION_MODE_ON,
+}
 
 _TEXTS = ("reason", "cause", "site", "to_site", "seen", "expected", "outcome")
 _NUMBERS = ("number", "expected_per_s", "passed_per_s", "queued_rows", "count")

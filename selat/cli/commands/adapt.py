@@ -46,7 +46,7 @@ def adapt() -> None:
 def explain(app: App, query: str, as_json: bool, limit: int) -> None:
     """Show the newest decisions, oldest first: about QUERY in detail, or about all queries in a list.
 
-    Queries are looked at that were submitted after SET adaptation = 'advise'.
+    Queries are looked at that were submitted after SET adaptation = 'advise' or 'on'.
 
     \b
     Examples:
@@ -62,7 +62,7 @@ def explain(app: App, query: str, as_json: bool, limit: int) -> None:
             show_list(app, DECISION_FIELDS, found)
             return
         if not found:
-            click.echo("nothing was decided about it; SET adaptation = 'advise' before a query is submitted")
+            click.echo("nothing was decided about it; SET adaptation = 'advise' or 'on' before a query is submitted")
         for one in found:
             app.console().print(decision_view(one))
 

@@ -11,7 +11,8 @@ from master.reconcile.sitework import SiteWorkView
 from master.records.model import QueryState
 from planner.leases import Granted, Slot, Wish, acquire
 from planner.place.draining import WorkKind
-from tests.unit.master.reconcile.test_jobs import World
+from tests.unit.master.build import task_at
+from tests.unit.master.world import World
 
 
 @pytest.fixture
@@ -21,12 +22,11 @@ def world() -> World:
 
 def test_a_draining_site_keeps_what_runs_there_and_grants_no_slots(world: World) -> None:
     query = world.run()
-    before = world.board.version("eu")
     world.jobs.set_draining("eu", True)
     for _ in range(10):
         world.wait(timedelta(seconds=9))
     assert world.state(query) is QueryState.RUNNING
-    assert world.board.version("eu") == before
+    assert world.tasks_at("eu") == ["clicks", "merge"]
     held = [record.slot for record in world.leases.table.of_site("eu") if record.holder == STREAMING]
     assert held
     world.leases.register("etl")
@@ -72,3 +72,32 @@ def test_what_is_left_at_a_draining_site_is_told_with_its_reason(world: World) -
     assert list(ended) == [f"{query}.pages.p0"]
     world.jobs.cancel(query)
     assert {w.kind for w in view.of(world.sites.get("eu"))} == {WorkKind.LEASE}
+
+
+def test_what_can_be_moved_leaves_a_draining_site(world: World) -> None:
+    query = world.run()
+    merge = task_at(query, "merge", "eu")
+    world.wait(timedelta(seconds=3))
+    assert world.jobs.handovers.under_way == ()
+    world.jobs.set_draining("eu", True)
+    world.wait(timedelta(seconds=3))
+    (moving,) = world.jobs.handovers.under_way
+    handover = moving.handover
+    assert handover is not None
+    # The source stays with its data.
+    assert (moving.place, handover.from_site, handover.to_site) == (merge, "eu", "hub")
+    assert handover.reason == "site eu is draining"
+
+
+def test_a_move_that_was_rolled_back_is_begun_again_after_a_while(world: World) -> None:
+    query = world.run()
+    merge = task_at(query, "merge", "eu")
+    world.jobs.set_draining("eu", True)
+    world.wait(timedelta(seconds=3))
+    world.jobs.handovers.call_off(merge, "called off")
+    world.wait(timedelta(seconds=3))
+    assert world.jobs.handovers.under_way == ()
+    world.wait(timedelta(seconds=30))
+    assert world.jobs.handovers.under_way == ()
+    world.wait(timedelta(seconds=60))
+    assert [one.place for one in world.jobs.handovers.under_way] == [merge]

@@ -12,7 +12,7 @@ from master.leases.streaming import STREAMING
 from master.records.model import QueryBehind, QueryState
 from planner.graph.ids import TaskId
 from tests.unit.master.build import report, status
-from tests.unit.master.reconcile.test_jobs import CONFIG, World
+from tests.unit.master.world import CONFIG, World
 
 
 @pytest.fixture

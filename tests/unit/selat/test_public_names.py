@@ -27,10 +27,12 @@ def test_every_public_class_and_function_is_documented() -> None:
 
 def test_the_public_methods() -> None:
     assert {n for n in dir(selat.Client) if not n.startswith("_")} == {
-        "adaptation_decisions", "address", "alter", "call_off_move", "caller", "close", "create_relation", "create_token",
+        "adaptation_decisions", "address", "alter", "call_off_move", "caller", "close",
+        "create_relation", "create_token",
         "drain_site", "drop", "drop_function", "events", "follow_move", "frameworks",
         "function", "functions",
-        "link_history", "links", "members", "move_task", "moves", "probe_link", "push", "queries", "query", "query_history",
+        "link_history", "links", "members", "move_task", "moves", "probe_link", "push", "queries",
+        "query", "query_history",
         "register_framework",
         "register_function", "revoke_token", "script", "set_quota",
         "sharing", "sink", "sinks", "site", "sites", "slots", "sql",

@@ -24,7 +24,7 @@ from planner.values.stages import StageKind
 from planner.wan.estimate import LinkRecord, fold_bandwidth
 from planner.wan.samples import BandwidthSample, Method
 from tests.unit.master.build import START, TOPOLOGY, report
-from tests.unit.master.reconcile.test_jobs import World
+from tests.unit.master.world import World
 from tests.unit.planner.build import catalog_of, draft_of
 
 TABLES = catalog_of(

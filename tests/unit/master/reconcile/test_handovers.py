@@ -18,7 +18,7 @@ from planner.graph.ids import TaskId
 from planner.handover.model import Step
 from planner.values.errors import UnknownSiteError
 from tests.unit.master.build import report, status, task_at
-from tests.unit.master.reconcile.test_jobs import CONFIG, World
+from tests.unit.master.world import CONFIG, World
 
 SITES = ("us", "eu", "hub")
 
@@ -37,7 +37,6 @@ class Moving(World):
     def begin(self, site: str = "hub") -> None:
         self.jobs.handovers.begin(self.place, site, "asked for")
 
-    @property
     def step(self) -> Step | None:
         handover = self.lineages.get(self.place).handover
         return None if handover is None else handover.step
@@ -89,7 +88,7 @@ def world() -> Moving:
 def test_producers_keep_their_epochs_before_anything_else(world: Moving) -> None:
     world.begin()
     specs = world.specs()
-    assert world.step is Step.REGISTERED
+    assert world.step() is Step.REGISTERED
     assert world.successor not in specs
     assert {specs[name].consumers for name in world.inputs} == {("eu", "hub")}
     # The successor is nobody's pace.
@@ -100,9 +99,9 @@ def test_producers_keep_their_epochs_before_anything_else(world: Moving) -> None
 def test_the_successor_starts_when_all_producers_keep_what_it_needs(world: Moving) -> None:
     world.begin()
     world.hear("us")
-    assert world.step is Step.REGISTERED
+    assert world.step() is Step.REGISTERED
     world.hear("eu")
-    assert world.step is Step.STARTED
+    assert world.step() is Step.STARTED
     specs = world.specs()
     successor = specs[world.successor]
     assert successor.take_over == TakeOver(world.place, "eu")
@@ -115,7 +114,7 @@ def test_the_successor_starts_when_all_producers_keep_what_it_needs(world: Movin
 
 def test_a_whole_move(world: Moving) -> None:
     world.to_seeding()
-    assert world.step is Step.SEEDING
+    assert world.step() is Step.SEEDING
     epochs = {str(name): 3 for name in world.inputs}
     assert world.specs()[world.place].hand_over == HandOver(world.successor, "hub", epochs)
     world.from_seeding_to_cut()
@@ -123,10 +122,10 @@ def test_a_whole_move(world: Moving) -> None:
     world.said[world.place] = HandoverReport(seeded=True, cut=True, last_epoch=8)
     world.states[world.place] = TaskState.ENDED
     world.hear()
-    assert (world.step, world.state(world.query)) == (Step.CUT, QueryState.RUNNING)
+    assert (world.step(), world.state(world.query)) == (Step.CUT, QueryState.RUNNING)
     world.said[world.successor] = replace(world.said[world.successor], taken_over=True)
     world.hear()
-    assert world.step is Step.TAKEN
+    assert world.step() is Step.TAKEN
     specs = world.specs()
     assert {specs[name].consumers for name in world.inputs} == {("hub",)}
     # It must not go on by mistake.
@@ -136,7 +135,7 @@ def test_a_whole_move(world: Moving) -> None:
     assert world.queries.get(world.query).progress.tasks[world.place].site == "hub"
     world.said[world.place] = replace(world.said[world.place], drained=True)
     world.hear()
-    assert world.step is None
+    assert world.step() is None
     lineage = world.lineages.get(world.place)
     assert (lineage.task, lineage.from_epoch) == (world.successor, 9)
     assert world.queries.snapshots.placement[world.place] == "hub"
@@ -156,7 +155,7 @@ def test_the_next_move_is_the_next_generations(world: Moving) -> None:
     world.said[world.successor] = replace(world.said[world.successor], taken_over=True)
     world.hear()
     world.hear()
-    assert world.step is None
+    assert world.step() is None
     world.begin("eu")
     world.hear()
     assert world.place._replace(generation=2) in world.specs()
@@ -166,9 +165,9 @@ def test_the_next_move_is_the_next_generations(world: Moving) -> None:
 @pytest.mark.parametrize("steps", range(5))
 def test_a_master_that_restarts_goes_on_at_the_same_step(world: Moving, steps: int) -> None:
     (lambda: None, world.begin, world.to_started, world.to_seeding, world.to_cut)[steps]()
-    step, specs = world.step, world.specs()
+    step, specs = world.step(), world.specs()
     world.restart()
-    assert world.step is step
+    assert world.step() is step
     assert world.specs() == specs
 
 
@@ -176,37 +175,37 @@ def test_a_master_that_restarts_goes_on_at_the_same_step(world: Moving, steps: i
 def test_before_the_cut_everything_goes_back(world: Moving, step: str) -> None:
     before = world.specs()
     {"REGISTERED": world.begin, "STARTED": world.to_started, "SEEDING": world.to_seeding}[step]()
-    assert world.step is Step[step]
+    assert world.step() is Step[step]
     world.jobs.handovers.call_off(world.place, "called off")
-    assert world.step is Step.BACK
+    assert world.step() is Step.BACK
     assert world.specs() == before
     assert [item.channel for item in world.board.current("hub").assignment.results[0].inputs] == [world.place]
     world.hear()
     last = world.lineages.get(world.place).last
     assert last is not None
-    assert (world.step, last.moved, last.reason) == (None, False, "called off")
+    assert (world.step(), last.moved, last.reason) == (None, False, "called off")
 
 
 def test_after_the_cut_the_old_task_decides(world: Moving) -> None:
     world.to_cut()
     world.jobs.handovers.call_off(world.place, "called off")
-    assert world.step is Step.WITHDRAWN
+    assert world.step() is Step.WITHDRAWN
     order = world.specs()[world.place].hand_over
     assert order is not None
     assert not order.cut
     world.said[world.place] = HandoverReport(cut=True, last_epoch=8)
     world.hear("eu")
-    assert world.step is Step.CUT
+    assert world.step() is Step.CUT
     world.said[world.successor] = replace(world.said[world.successor], taken_over=True)
     world.hear("hub")
-    assert world.step is Step.TAKEN
+    assert world.step() is Step.TAKEN
 
 
 def test_a_withdrawn_order_in_force_rolls_back(world: Moving) -> None:
     world.to_cut()
     world.jobs.handovers.call_off(world.place, "called off")
     world.hear("eu")
-    assert world.step is Step.BACK
+    assert world.step() is Step.BACK
 
 
 def test_a_step_that_takes_too_long_is_rolled_back(world: Moving) -> None:
@@ -214,7 +213,7 @@ def test_a_step_that_takes_too_long_is_rolled_back(world: Moving) -> None:
     for _ in range(5):
         world.clock.advance(CONFIG.handover_patience / 4)
         world.tick()
-    assert world.step is Step.BACK
+    assert world.step() is Step.BACK
     world.hear()
     last = world.lineages.get(world.place).last
     assert last is not None

@@ -12,7 +12,7 @@ from master.backup import back_up, restore
 from master.base.errors import NotSettledError
 from master.records.model import QueryState
 from master.store.sqlite import SqliteStore
-from tests.unit.master.reconcile.test_jobs import CONFIG, World
+from tests.unit.master.world import CONFIG, World
 
 US = (("pages", TaskState.ENDED), ("clicks", TaskState.RUNNING))
 EU = (("clicks", TaskState.RUNNING), ("merge", TaskState.RUNNING))

@@ -41,9 +41,9 @@ def served() -> set[str]:
     """The methods of all services that a master adds to its server."""
     server: Any = Methods()
     none: Any = type("Servicer", (), {"__getattr__": lambda self, name: None})()
-    first = (access_pb2_grpc, adaptation_pb2_grpc, catalog_pb2_grpc, event_pb2_grpc, lease_pb2_grpc, member_pb2_grpc)
-    first = (*first, handover_pb2_grpc)
-    for module in (*first, query_pb2_grpc, site_pb2_grpc, wan_pb2_grpc, health_pb2_grpc):
+    first = (access_pb2_grpc, adaptation_pb2_grpc, catalog_pb2_grpc, event_pb2_grpc, handover_pb2_grpc)
+    then = (lease_pb2_grpc, member_pb2_grpc)
+    for module in (*first, *then, query_pb2_grpc, site_pb2_grpc, wan_pb2_grpc, health_pb2_grpc):
         _add(module, none, server)
     return set(server.names)
 

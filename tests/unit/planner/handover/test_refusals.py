@@ -17,7 +17,7 @@ def test_what_can_be_moved(kind: StageKind) -> None:
     assert refusal(replace(MOVE, kind=kind)) is None
 
 
-@pytest.mark.parametrize("kind", sorted(set(StageKind) - set(MOVABLE), key=lambda kind: kind.value))
+@pytest.mark.parametrize("kind", [kind for kind in StageKind if kind not in MOVABLE])
 def test_what_stays(kind: StageKind) -> None:
     assert refusal(replace(MOVE, kind=kind)) is not None
 
