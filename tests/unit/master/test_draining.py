@@ -78,7 +78,7 @@ def test_what_can_be_moved_leaves_a_draining_site(world: World) -> None:
     query = world.run()
     merge = task_at(query, "merge", "eu")
     world.wait(timedelta(seconds=3))
-    assert world.jobs.handovers.under_way == ()
+    assert not world.jobs.handovers.under_way
     world.jobs.set_draining("eu", True)
     world.wait(timedelta(seconds=3))
     (moving,) = world.jobs.handovers.under_way
@@ -96,8 +96,8 @@ def test_a_move_that_was_rolled_back_is_begun_again_after_a_while(world: World) 
     world.wait(timedelta(seconds=3))
     world.jobs.handovers.call_off(merge, "called off")
     world.wait(timedelta(seconds=3))
-    assert world.jobs.handovers.under_way == ()
+    assert not world.jobs.handovers.under_way
     world.wait(timedelta(seconds=30))
-    assert world.jobs.handovers.under_way == ()
+    assert not world.jobs.handovers.under_way
     world.wait(timedelta(seconds=60))
     assert [one.place for one in world.jobs.handovers.under_way] == [merge]
