@@ -11,7 +11,8 @@ import grpc
 import grpc.aio
 import pyarrow as pa
 
-from selat.v1 import query_pb2, query_pb2_grpc
+from selat.v1 import handover_pb2, handover_pb2_grpc, query_pb2, query_pb2_grpc
+from tests.simulation.faults import Move
 from tests.simulation.loop import Process
 from tests.simulation.plan import faults_end_s
 from tests.simulation.producer import OPTIONS, RETRY_S, Producer
@@ -79,6 +80,7 @@ class Client:
         self._world = world
         self._channel = aio_channel(MASTER_ADDRESS, MASTER, world.security, OPTIONS)
         self._stub: Any = query_pb2_grpc.QueryServiceStub(self._channel)
+        self._moves: Any = handover_pb2_grpc.HandoverServiceStub(self._channel)
         self._calls: list[Any] = []
         self.followed: dict[str, Followed] = {}
 
@@ -143,6 +145,23 @@ class Client:
         """Cancel a query, if it is there and not over."""
         await self._order("CancelQuery", query_pb2.CancelQueryRequest(query=query))
 
+    async def move(self, order: Move) -> None:
+        """Have one of a query's tasks move, if one can be moved; call it off after a while, if so ordered."""
+        try:
+            answer = await self._stub.GetQuery(query_pb2.GetQueryRequest(query=order.query), timeout=CALL_TIMEOUT_S)
+        except grpc.aio.AioRpcError:
+            return
+        places = sorted({task.task_id.split(".", 1)[1] for task in answer.query.tasks if task.stage_id[0] in "mf"})
+        if not places:
+            return
+        stage = places[int(order.place * len(places))]
+        request = handover_pb2.MoveTaskRequest(query=order.query, stage=stage, to_site=order.site)
+        await self._order("MoveTask", request, self._moves)
+        if order.called_off_s is not None:
+            await asyncio.sleep(order.called_off_s)
+            called_off = handover_pb2.CallOffMoveRequest(query=order.query, stage=stage)
+            await self._order("CallOffMove", called_off, self._moves)
+
     async def declare(self, name: str, seconds: float) -> None:
         """Declare a stream and a view of it, and drop both after a while."""
         stream, view = f"extra_{name}", f"view_{name}"
@@ -158,10 +177,10 @@ class Client:
             await self._until_done(lambda text=text: self._execute(text), done=grpc.StatusCode.NOT_FOUND)  # type: ignore[misc]
         self._world.tell("declared and dropped", stream=stream)
 
-    async def _order(self, method: str, request: Any) -> None:
+    async def _order(self, method: str, request: Any, stub: Any = None) -> None:
         while True:
             try:
-                await getattr(self._stub, method)(request, timeout=CALL_TIMEOUT_S)
+                await getattr(stub or self._stub, method)(request, timeout=CALL_TIMEOUT_S)
                 self._world.tell("ordered", order=method, query=request.query)
                 return
             except grpc.aio.AioRpcError as error:

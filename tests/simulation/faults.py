@@ -146,7 +146,20 @@ class Lease:
     gives_back: bool
 
 
-Order = Pause | Cancel | Declare | Lease
+@dataclass(frozen=True, slots=True)
+class Move:
+    """The client has one of a query's tasks move to a site."""
+
+    at_s: float
+    query: str
+    place: float
+    """Which one of those that can be moved, from 0 to 1."""
+    site: str
+    called_off_s: float | None = None
+    """The client calls the move off after so long; None: it does not."""
+
+
+Order = Pause | Cancel | Declare | Lease | Move
 """What clients ask of the master beside results."""
 Fault = Kill | KillAtPoint | Cut | Break | Silence | Full | Failing | Damage | Slow | SetClock | Leave | Order
 """What happens beside the rows."""

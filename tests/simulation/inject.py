@@ -19,6 +19,7 @@ from tests.simulation.faults import (
     KillAtPoint,
     Lease,
     Leave,
+    Move,
     Order,
     Pause,
     SetClock,
@@ -62,6 +63,8 @@ def _ordered(client: Client, frameworks: Frameworks, order: Order) -> Coroutine[
             return client.cancel(order.query)
         case Declare():
             return client.declare(order.name, order.seconds)
+        case Move():
+            return client.move(order)
         case Lease():
             return frameworks.lease(order)
 

@@ -23,6 +23,7 @@ from tests.simulation.faults import (
     KillAtPoint,
     Lease,
     Leave,
+    Move,
     Pause,
     SetClock,
     Silence,
@@ -108,6 +109,7 @@ class Feature(Enum):
     CANCELS = "cancellations"
     DECLARING = "declarations"
     LEASES = "leases"
+    MOVES = "moves of tasks"
     SHARING = "sharing"
     TOGETHER = "queries that are submitted together"
     THERE = "rows that are there"
@@ -241,6 +243,11 @@ def _lease(plan: Plan, random: Random, at_s: float) -> Fault:
     return Lease(at_s, framework, random.choice(plan.sites), random.randrange(SLOTS), seconds, random.random() < 0.5)
 
 
+def _move(plan: Plan, random: Random, at_s: float) -> Fault:
+    called_off_s = random.choice((None, None, None, 8 * random.random()))
+    return Move(at_s, random.choice(plan.queries), random.random(), random.choice(plan.sites), called_off_s)
+
+
 _SHARES = {Feature.DAMAGE: 0.1, Feature.PARTS: 0.3, Feature.THERE: 0.2}
 """How many seeds have it, where it is not every other one."""
 _MAKERS: dict[Feature, Callable[[Plan, Random, float], Fault]] = {
@@ -260,4 +267,5 @@ _MAKERS: dict[Feature, Callable[[Plan, Random, float], Fault]] = {
     Feature.CANCELS: _cancel,
     Feature.DECLARING: _declare,
     Feature.LEASES: _lease,
+    Feature.MOVES: _move,
 }
