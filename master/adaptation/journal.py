@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -10,12 +9,10 @@ from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
-from master.base.logs import line
+from master.base.beside import Writing, in_memory, open_beside
 from master.store import codec
 from planner.adapt.situation import Decision, Verdict
 from planner.values.adapting import Adapting
-
-logger = logging.getLogger(__name__)
 
 FILE = "adaptation.sqlite"
 KEPT = 5_000
@@ -122,7 +119,7 @@ class Journal:
     def __init__(self, connection: sqlite3.Connection, *, kept: int = KEPT) -> None:
         self._connection = connection
         self._kept = kept
-        self._failed = False
+        self._writing = Writing(connection, "decisions not stored")
         connection.executescript(_SCHEMA)
         rows = connection.execute("SELECT body FROM decisions ORDER BY number")
         self._entries: dict[int, Entry] = {}
@@ -133,24 +130,12 @@ class Journal:
 
     @classmethod
     def in_memory(cls) -> Journal:
-        return cls(sqlite3.connect(":memory:", isolation_level=None))
+        return cls(in_memory())
 
     @classmethod
     def open(cls, directory: Path) -> Journal:
         """The journal in that directory, created if missing; an unusable file is replaced by an empty one."""
-        path = directory / FILE
-        try:
-            return cls._open(path)
-        except (sqlite3.DatabaseError, ValueError, KeyError, TypeError):
-            path.replace(path.with_suffix(".damaged"))
-            return cls._open(path)
-
-    @classmethod
-    def _open(cls, path: Path) -> Journal:
-        connection = sqlite3.connect(path, isolation_level=None)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        return cls(connection)
+        return open_beside(directory / FILE, cls)
 
     def note(self, decisions: Iterable[tuple[Decision, Adapting]], at: datetime) -> None:
         """Keep what a round decided; what repeats counts again."""
@@ -207,18 +192,9 @@ class Journal:
 
     def _put(self, entries: Iterable[Entry], gone: Iterable[int]) -> None:
         rows = [(entry.number, entry.query, codec.dumps(entry)) for entry in entries]
-        try:
-            self._connection.execute("BEGIN")
-            self._connection.executemany("DELETE FROM decisions WHERE number = ?", [(number,) for number in gone])
-            self._connection.executemany("INSERT OR REPLACE INTO decisions VALUES (?, ?, ?)", rows)
-            self._connection.execute("COMMIT")
-            self._failed = False
-        except sqlite3.Error as error:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            if not self._failed:
-                logger.warning(line("decisions not stored", reason=error))
-            self._failed = True
+        with self._writing.transaction() as connection:
+            connection.executemany("DELETE FROM decisions WHERE number = ?", [(number,) for number in gone])
+            connection.executemany("INSERT OR REPLACE INTO decisions VALUES (?, ?, ?)", rows)
 
     def close(self) -> None:
         self._connection.close()

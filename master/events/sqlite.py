@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
 from contract.times import from_us, to_us
-from master.base.logs import line
+from master.base.beside import Writing, in_memory, open_beside
 from master.events import Event, EventKind, Subject
-
-logger = logging.getLogger(__name__)
 
 EVENTS_FILE = "events.sqlite"
 
@@ -35,29 +32,17 @@ class SqliteEvents:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._failed = False
+        self._writing = Writing(connection, "events not stored")
         connection.executescript(_SCHEMA)
 
     @classmethod
     def in_memory(cls) -> SqliteEvents:
-        return cls(sqlite3.connect(":memory:", isolation_level=None))
+        return cls(in_memory())
 
     @classmethod
     def open(cls, directory: Path) -> SqliteEvents:
         """The events in that directory, created if missing; an unusable file is replaced by an empty one."""
-        path = directory / EVENTS_FILE
-        try:
-            return cls._open(path)
-        except sqlite3.DatabaseError:
-            path.replace(path.with_suffix(".damaged"))
-            return cls._open(path)
-
-    @classmethod
-    def _open(cls, path: Path) -> SqliteEvents:
-        connection = sqlite3.connect(path, isolation_level=None)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        return cls(connection)
+        return open_beside(directory / EVENTS_FILE, cls)
 
     def events(self) -> Iterable[Event]:
         """The kept events, except those of a kind that this version does not know."""
@@ -79,18 +64,9 @@ class SqliteEvents:
         subject = event.subject
         row = (event.number, subject.kind.value, subject.message, subject.query, subject.site, subject.to_site)
         times = (to_us(event.at), to_us(event.first_at), event.count)
-        try:
-            self._connection.execute("BEGIN")
-            self._connection.executemany("DELETE FROM events WHERE number = ?", [(number,) for number in gone])
-            self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, *times))
-            self._connection.execute("COMMIT")
-            self._failed = False
-        except sqlite3.Error as error:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            if not self._failed:
-                logger.warning(line("events not stored", reason=error))
-            self._failed = True
+        with self._writing.transaction() as connection:
+            connection.executemany("DELETE FROM events WHERE number = ?", [(number,) for number in gone])
+            connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, *times))
 
     def close(self) -> None:
         self._connection.close()

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from contract.times import from_us, to_us
+from master.base.beside import in_memory, open_beside
 from master.wan.history import LinkPoint
 from planner.values.links import Pair
 from planner.wan.samples import Method
@@ -38,24 +39,12 @@ class SqliteLinkHistory:
 
     @classmethod
     def in_memory(cls) -> SqliteLinkHistory:
-        return cls(sqlite3.connect(":memory:", isolation_level=None))
+        return cls(in_memory())
 
     @classmethod
     def open(cls, directory: Path) -> SqliteLinkHistory:
         """The history in that directory, created if missing; an unusable file is replaced by an empty one."""
-        path = directory / HISTORY_FILE
-        try:
-            return cls._open(path)
-        except sqlite3.DatabaseError:
-            path.replace(path.with_suffix(".damaged"))
-            return cls._open(path)
-
-    @classmethod
-    def _open(cls, path: Path) -> SqliteLinkHistory:
-        connection = sqlite3.connect(path, isolation_level=None)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        return cls(connection)
+        return open_beside(directory / HISTORY_FILE, cls)
 
     def put_link_points(self, points: Iterable[LinkPoint]) -> None:
         self._connection.execute("BEGIN")
