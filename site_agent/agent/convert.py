@@ -7,6 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
 from contract.figures import put_figures
+from contract.handover import handover_to_proto
 from contract.splits import parts_from_proto
 from contract.tasks import READ_FROM_BACK, STAGE_KINDS_BACK, TASK_STATES, ReadFrom
 from planner.values.names import INPUT_VIEW
@@ -21,10 +22,13 @@ from site_agent.port import InputRead
 from site_agent.tasks.progress import TaskStatus
 from site_agent.tasks.spec import (
     Assignment,
+    HandOver,
     InputSpec,
     RelationSpec,
     ResultsLimit,
     ResultSpec,
+    SeedSpec,
+    TakeOver,
     TaskSpec,
     ViewSpec,
     WindowSpec,
@@ -66,6 +70,8 @@ def status_to_proto(status: TaskStatus, site: str) -> site_pb2.TaskStatus:
             for b in status.behind
         ],
     )
+    if status.handover is not None:
+        message.handover.CopyFrom(handover_to_proto(status.handover))
     put_figures(message, status)
     return message
 
@@ -104,7 +110,7 @@ def _task(message: site_pb2.TaskSpec) -> TaskSpec:
         task_id=message.task_id,
         query_id=message.query_id,
         stage_id=message.stage_id,
-        kind=STAGE_KINDS_BACK[message.kind],
+        kind=STAGE_KINDS_BACK[_kind(message)],
         sql=message.sql,
         epoch_interval=timedelta(milliseconds=message.epoch_interval_ms) or DEFAULT_EPOCH_INTERVAL,
         relation=relation_from_proto(message.relation) if message.HasField("relation") else None,
@@ -118,7 +124,28 @@ def _task(message: site_pb2.TaskSpec) -> TaskSpec:
         readers=tuple(
             QueryReaders(m.query_id, tuple(ChannelReader(r.site, r.reader) for r in m.readers)) for m in message.readers
         ),
+        hand_over=_hand_over(message.hand_over) if message.HasField("hand_over") else None,
+        take_over=_take_over(message.take_over) if message.HasField("take_over") else None,
     )
+
+
+def _kind(message: site_pb2.TaskSpec) -> site_pb2.StageKind.ValueType:
+    """A successor is of its predecessor's kind."""
+    return message.take_over.kind if message.kind == site_pb2.STAGE_KIND_SUCCESSOR else message.kind
+
+
+def _hand_over(message: site_pb2.HandOver) -> HandOver:
+    seed = SeedSpec(message.seed.channel, dict(sorted(message.seed.first_epochs.items())))
+    return HandOver(
+        message.successor_channel,
+        message.successor_site,
+        seed if message.HasField("seed") else None,
+        message.cut,
+    )
+
+
+def _take_over(message: site_pb2.TakeOver) -> TakeOver:
+    return TakeOver(message.predecessor_channel, message.predecessor_site, message.seed_channel)
 
 
 def _split(message: site_pb2.Split) -> Split:
@@ -153,6 +180,7 @@ def _inputs(messages: Iterable[site_pb2.ChannelInput]) -> tuple[InputSpec, ...]:
             read_from=READ_FROM_BACK.get(m.read_from, ReadFrom.OWN),
             event_delay_us=m.event_delay_us,
             bins=tuple(range(m.first_bin, m.first_bin + m.bins)),
+            from_epoch=m.from_epoch,
         )
         for m in messages
     )

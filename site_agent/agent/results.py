@@ -6,6 +6,7 @@ epoch that is gone is told so.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,6 +20,8 @@ from site_agent.router import Router
 from site_agent.tasks.spec import InputSpec, ResultsLimit, ResultSpec
 
 TRIM_INTERVAL_S = 5.0
+_GENERATION = re.compile(r"\.g(\d+)$")
+"""How the channel of a task ends that has taken the place of another one."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -105,14 +108,19 @@ class ResultKeeper:
             await self._router.unsubscribe(item.channel, reader=reader_of(spec.query_id))
 
     def _status(self, spec: ResultSpec, logs: dict[str, ChannelLog]) -> ResultStatus:
-        watermarks = [_watermark_us(log) for log in logs.values()]
+        watermarks = [_watermark_us(log) for log in _newest(logs)]
         known = [w for w in watermarks if w is not None]
-        starts = [_starts_at_us(i, logs[i.channel]) for i in spec.inputs if i.channel in logs]
+        firsts = _first_epochs(logs)
+        starts = [
+            _starts_at_us(i, logs[i.channel], max(i.from_epoch, firsts.get(i.channel, 0)))
+            for i in spec.inputs
+            if i.channel in logs
+        ]
         return ResultStatus(
             query_id=spec.query_id,
             rows=sum(_rows(log) for log in logs.values()),
             size_bytes=sum(log.epochs.retained_bytes for log in logs.values()),
-            complete=len(logs) == len(spec.inputs) and all(log.end is not None for log in logs.values()),
+            complete=len(logs) == len(spec.inputs) and all(_is_complete(log, logs) for log in logs.values()),
             watermark_us=min(known) if known and len(known) == len(watermarks) else None,
             starts_at_us=max((at_us for at_us in starts if at_us is not None), default=None),
         )
@@ -158,10 +166,36 @@ def _watermark_us(log: ChannelLog) -> int | None:
     return standing.watermark_us if standing else None
 
 
-def _starts_at_us(item: InputSpec, log: ChannelLog) -> int | None:
+def _is_complete(log: ChannelLog, logs: Mapping[str, ChannelLog]) -> bool:
+    """Whether nothing more comes in this channel; one that another continues is not the end of the results."""
+    end = log.end
+    return end is not None and (not end.successor_channel or end.successor_channel in logs)
+
+
+def _newest(logs: Mapping[str, ChannelLog]) -> list[ChannelLog]:
+    """Of channels that continue one another, the newest one of which anything is here; if none is, the first."""
+    lines: dict[str, list[ChannelLog]] = {}
+    for log in sorted(logs.values(), key=lambda log: _generation(log.id)):
+        lines.setdefault(_GENERATION.sub("", log.id), []).append(log)
+    begun = ([log for log in line if log.standing is not None or log.end is not None] for line in lines.values())
+    return [(found or line)[-1 if found else 0] for found, line in zip(begun, lines.values(), strict=True)]
+
+
+def _generation(channel: str) -> int:
+    found = _GENERATION.search(channel)
+    return int(found[1]) if found else 0
+
+
+def _first_epochs(logs: Mapping[str, ChannelLog]) -> dict[str, int]:
+    """Of channels that continue others: where they begin."""
+    ends = [log.end for log in logs.values() if log.end is not None and log.end.successor_channel]
+    return {end.successor_channel: end.next_epoch for end in ends}
+
+
+def _starts_at_us(item: InputSpec, log: ChannelLog, begins_at: int) -> int | None:
     """The instant right after the last event that epochs before the first one kept may contain; None: there are no such
-    epochs."""
-    if item.read_from is not ReadFrom.OLDEST or not 0 < log.first_epoch < log.next_epoch:
+    epochs. The channel never had any before `begins_at`."""
+    if item.read_from is not ReadFrom.OLDEST or not begins_at < log.first_epoch < log.next_epoch:
         return None
     try:
         watermark_us = log.epochs.manifest(log.first_epoch).watermark_us

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,6 +35,7 @@ from site_agent.tasks.crashes import Crashes
 from site_agent.tasks.dead_letters import DIRECTORY_NAME
 from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.final import FinalTask
+from site_agent.tasks.handover.successor import SuccessorTask
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.pool import SendPool
 from site_agent.tasks.progress import Progress
@@ -127,6 +128,8 @@ class SiteRuntime:
         for task_id in wanted:
             # A task may have to wait for others to stop; its readers must not take its channel for a lost one.
             self._services.store.open(task_id)
+        for seed, reader in seeds_of(assignment).items():
+            self._services.store.open(seed).set_consumers([reader])
         pausing = [wanted[name] for name, runner in self._runners.items() if _pauses(runner, wanted.get(name))]
         ending = asyncio.gather(
             *map(self._end, sorted(self._runners.keys() - wanted.keys())), *map(self._pause, pausing)
@@ -149,7 +152,7 @@ class SiteRuntime:
             if reads_pushed(spec):
                 await self._ensure(spec)
         await self._services.router.keep_only(wanted.keys() | self._results.readers)
-        self._forget(wanted)
+        self._forget(wanted, seeds_of(assignment))
         self.version = assignment.version
 
     async def close(self) -> None:
@@ -199,8 +202,8 @@ class SiteRuntime:
             return
         else:
             known = frozenset()
-        router = self._services.router
-        for item in spec.inputs:
+        router, end = self._services.router, self._services.store.open(spec.task_id).end
+        for item in spec.inputs if end is None or not end.successor_channel else ():
             # One without a site is not made yet; one of another site's is taken over by its reader.
             if item.channel not in known and item.site and router.may_join(item.channel, item.site, spec.task_id):
                 await router.subscribe(item.channel, item.site, spec.task_id, query_id=spec.query_id)
@@ -222,11 +225,11 @@ class SiteRuntime:
             except ChannelError as error:
                 logger.warning("still idle site=%s task=%s: %s", self._services.site, spec.task_id, error.message)
 
-    def _forget(self, wanted: Mapping[str, TaskSpec]) -> None:
+    def _forget(self, wanted: Mapping[str, TaskSpec], seeds: Collection[str]) -> None:
         """Remove the channels and directories of tasks that are neither assigned nor kept for clients."""
         store = self._services.store
         # A task reads more channels than its spec names: a channel that ended may have a successor.
-        keep = wanted.keys() | self._results.channels | self._services.router.subscribed
+        keep = wanted.keys() | self._results.channels | self._services.router.subscribed | set(seeds)
         for channel in sorted(set(store.ids()) - keep):
             store.remove(channel)
         for directory in (self._task_root(), self._source_root()):
@@ -266,6 +269,9 @@ class SiteRuntime:
         if (windowed := _WINDOWED.get(spec.kind)) is not None:
             if spec.window is None:
                 raise SiteAgentError(f"task {spec.task_id} of windows has no window", ids={"task": spec.task_id})
+            if spec.take_over is not None:
+                final = spec.kind is StageKind.FINAL
+                return SuccessorTask(context, spec.window, spec.take_over, waits_for_idle=final)
             return windowed(context, spec.window)
         if spec.kind is StageKind.REDUCE:
             return ReduceTask(context)
@@ -309,6 +315,12 @@ _WINDOWED: Mapping[StageKind, type[MergeTask] | type[CombineTask]] = {
     StageKind.COMBINE: CombineTask,
 }
 """Tasks whose rows wait until their window closes."""
+
+
+def seeds_of(assignment: Assignment) -> Mapping[str, str]:
+    """The channels with checkpoints for successors, each with the site of its only reader."""
+    found = [(task.hand_over.seed, task.hand_over) for task in assignment.tasks if task.hand_over is not None]
+    return {seed.channel: hand_over.successor_site for seed, hand_over in found if seed is not None}
 
 
 def _observe(epochs: Durations, kind: StageKind, busy_s: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -200,8 +200,9 @@ class ChannelLog:
             if standing is not None:
                 # Stored first, so that no crash leaves a log that begins at this epoch without its standing.
                 self._store_standing(standing)
-            moved = {name: max(cursor, epoch) for name, cursor in self.readers.stored.cursors.items()}
-            self._store_consumers(Consumers(epoch, moved), durable=True)
+            stored = self.readers.stored
+            moved = {name: max(cursor, epoch) for name, cursor in stored.cursors.items()}
+            self._store_consumers(replace(stored, first_epoch=epoch, cursors=moved), durable=True)
             self.epochs.begin_at(epoch)
         self.state.wake()
 
@@ -249,6 +250,11 @@ class ChannelLog:
                     f"epoch {epoch} of channel {self.id} is not published yet", ids=self.state.ids(epoch)
                 )
             self._change_consumers(self.readers.stored.acknowledge(consumer, epoch), durable=False)
+
+    def passed_end(self, consumer: str) -> None:
+        """This consumer has every epoch of the channel, which has ended, and knows that it has. Durable."""
+        with self._writing:
+            self._change_consumers(self.readers.stored.passed_end(consumer), durable=True)
 
     def discard(self) -> None:
         """Remove the channel: those who wait for it get UnknownChannelError. The store removes its files."""

@@ -66,6 +66,13 @@ class EndMark:
     successor_channel: str = ""
     """The channel in which its rows continue; empty: the channel ended for good."""
     successor_site: str = ""
+    closed_us: int | None = None
+    """With a successor: windows that end by then are out, and the successor emits those that end later."""
+
+    @property
+    def next_epoch(self) -> int:
+        """The first epoch of the channel that continues this one."""
+        return 0 if self.last_epoch is None else self.last_epoch + 1
 
 
 def manifest_to_json(manifest: EpochManifest) -> dict[str, Any]:

@@ -61,6 +61,15 @@ class ChannelReaders:
             for query, (cursor, sites) in positions.items()
         )
 
+    def drained(self, site: str) -> bool:
+        """Whether all consumers have every epoch of a channel that has ended, and know of its end.
+
+        `site` is the producer's own: its readers see the end in the log itself.
+        """
+        end = self._epochs.next
+        past_end = self.stored.past_end | {site}
+        return all(cursor >= end and name in past_end for name, cursor in self._awaited_cursors().items())
+
     def set_awaited(self, consumer: str, epoch: int | None) -> None:
         """Set how far a consumer that keeps epochs has taken them: it acknowledges less than it has taken.
 

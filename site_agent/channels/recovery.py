@@ -110,7 +110,10 @@ def _read_consumers(path: Path) -> Consumers:
 
 def _read_end(path: Path) -> EndMark | None:
     value = read_json(path)
-    return None if value is None else EndMark(value["last_epoch"], value["successor_channel"], value["successor_site"])
+    if value is None:
+        return None
+    # An agent of an earlier version has written no `closed_us`.
+    return EndMark(value["last_epoch"], value["successor_channel"], value["successor_site"], value.get("closed_us"))
 
 
 def _read_standing(path: Path) -> Standing | None:

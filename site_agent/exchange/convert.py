@@ -38,12 +38,14 @@ def end_to_proto(end: EndMark) -> pb.EndOfChannel:
         last_epoch=end.last_epoch,
         successor_channel=end.successor_channel,
         successor_site=end.successor_site,
+        closed_us=end.closed_us,
     )
 
 
 def end_from_proto(message: pb.EndOfChannel) -> EndMark:
     last_epoch = message.last_epoch if message.HasField("last_epoch") else None
-    return EndMark(last_epoch, message.successor_channel, message.successor_site)
+    closed_us = message.closed_us if message.HasField("closed_us") else None
+    return EndMark(last_epoch, message.successor_channel, message.successor_site, closed_us)
 
 
 def standing_to_proto(standing: Standing) -> pb.Standing:

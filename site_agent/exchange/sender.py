@@ -79,6 +79,8 @@ class Sender:
                 if self._request.follow and self._request.consumer != CLIENT_CONSUMER:
                     # The reader acknowledges what it has; it closes its side once it has acknowledged the last epoch.
                     await reader
+                    if self._log.end.successor_channel:
+                        await self._offload.run(self._log.passed_end, self._request.consumer)
         finally:
             tasks = [task for task in (reader, self._ahead) if task is not None]
             for task in tasks:

@@ -27,6 +27,8 @@ class PortInput:
     """The bins of whose rows it is taken; empty: all rows."""
     with_bins: bool = False
     """Rows come with the column `_bin`, where their bins are known."""
+    from_epoch: int = 0
+    """The first epoch that the channel ever has, because it continues another one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,11 @@ class Port:
         """The channels that feed the port now, successors included."""
         return tuple(state.source for _, state in sorted(self._states.items()))
 
+    def is_near(self, epochs: int) -> bool:
+        """Whether no channel has more than so many epochs here that were not taken, or is behind the reader."""
+        states = [state for state in self._states.values() if not (state.ended or state.missed)]
+        return all(0 <= state.log.next_epoch - state.cursor <= epochs for state in states)
+
     @property
     def missed_inputs(self) -> tuple[str, ...]:
         """Channels that are not read because their first epochs were removed, or not copied to this site whole."""
@@ -218,8 +223,14 @@ class Port:
             ChannelError: a cursor is beyond its channel, or the disk refused.
         """
         for channel, cursor in cursors.items():
-            if cursor > 0:
-                self._router.acknowledge(channel, self._reader, cursor - 1)
+            needless = self._here_before(channel, cursor)
+            if needless > 0:
+                self._router.acknowledge(channel, self._reader, needless - 1)
+
+    def _here_before(self, channel: str, cursor: int) -> int:
+        """The cursor, but no more than a copy holds that is behind what the reader has taken elsewhere, or before."""
+        state = self._states.get(channel)
+        return cursor if state is None or cursor > state.cursor else min(cursor, state.log.next_epoch)
 
     async def close(self) -> None:
         """Stop reading. Subscriptions stay, so that a restarted task resumes; call `set_inputs([])` first to give them
@@ -304,9 +315,10 @@ class Port:
         end = state.log.end
         if end is None or not end.successor_channel:
             return None
-        return await self._join(_successor_of(state.source, end))
+        return await self._join(_successor_of(state.source, end), continues=True)
 
-    async def _join(self, item: PortInput) -> InputState:
+    async def _join(self, item: PortInput, *, continues: bool = False) -> InputState:
+        """`continues`: all epochs of the channel that it continues were taken, so none of its own may be missing."""
         if item.channel in self._states:
             return self._states[item.channel]
         log = await self._router.subscribe(item.channel, item.site, self._reader, query_id=self._query_id)
@@ -314,7 +326,8 @@ class Port:
         if cursor:
             known = min(cursor, log.next_epoch)
             await self._router.offload.run(self.acknowledge, {item.channel: known})
-        state = self._states[item.channel] = InputState(item, log, cursor or 0, resumed=bool(cursor))
+        resumed = continues or bool(cursor)
+        state = self._states[item.channel] = InputState(item, log, cursor or item.from_epoch, resumed=resumed)
         state.missed = not self._router.holds(item.channel, item.bins)
         return state
 
@@ -370,7 +383,14 @@ def _waiting_rows(state: InputState) -> int:
 
 def _successor_of(source: PortInput, end: EndMark) -> PortInput:
     site = end.successor_site or source.site
-    return PortInput(end.successor_channel, site, source.view, bins=source.bins, with_bins=source.with_bins)
+    return PortInput(
+        end.successor_channel,
+        site,
+        source.view,
+        bins=source.bins,
+        with_bins=source.with_bins,
+        from_epoch=end.next_epoch,
+    )
 
 
 def _at_end(state: InputState, picks: Sequence[Pick]) -> bool:

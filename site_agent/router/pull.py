@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Callable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
 from dataclasses import dataclass, field
 from random import random
@@ -87,10 +87,21 @@ class PullEnvironment:
 class Pull:
     """Keeps a copy up to date, through every failure, until the channel has ended and all of it is acknowledged."""
 
-    def __init__(
-        self, log: ChannelLog, from_site: str, environment: PullEnvironment, *, link: LinkUsage, needs: ReadersNeed
+    def __init__(  # noqa: PLR0913 - each is a part of its own
+        self,
+        log: ChannelLog,
+        from_site: str,
+        environment: PullEnvironment,
+        *,
+        link: LinkUsage,
+        needs: ReadersNeed,
+        told_end: bool,
+        tell: Callable[[], Awaitable[None]],
     ) -> None:
+        """`told_end`: the producer knows already that the copy has all, and its end; `tell` is called when it does."""
         self.from_site = from_site
+        self._told_end = told_end
+        self._tell = tell
         self.usage = LinkUsage()
         self._log = log
         self._env = environment
@@ -120,6 +131,10 @@ class Pull:
         if self._attempt is not None:
             self._attempt.cancel()
 
+    async def finished(self) -> None:
+        """Return when nothing is left to transfer, or to say."""
+        await asyncio.wait({self._task})
+
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
@@ -128,8 +143,14 @@ class Pull:
     def _complete(self) -> bool:
         return self._log.end is not None and self._needs(self._log.next_epoch).first >= self._log.next_epoch
 
+    @property
+    def _over(self) -> bool:
+        """Whether nothing is left to say either: a producer that has a successor waits for its readers to end."""
+        end = self._log.end
+        return self._complete and (end is None or not end.successor_channel or self._told_end)
+
     async def _run(self) -> None:
-        while not self._complete:
+        while not self._over:
             self._retry.clear()
             # A task of its own: closing a connection cancels its readers, which must not end the transfer.
             self._attempt = asyncio.create_task(self._pull_once())
@@ -140,6 +161,8 @@ class Pull:
                 await asyncio.gather(self._attempt, return_exceptions=True)
             delay_s = self._delay_after(self._attempt)
             if delay_s is None:
+                if self._log.end is not None and self._log.end.successor_channel:
+                    await self._tell()
                 return
             await self._pause(delay_s)
 

@@ -32,6 +32,8 @@ class Readers:
     by_name: Mapping[str, Reader] = field(default_factory=dict)
     bins: tuple[int, ...] = ()
     """The bins of which the copy has the rows, for as long as there is one; empty: all rows."""
+    told_end: bool = False
+    """The copy has all that the channel will ever have, and the producer knows it: nothing is left to transfer."""
 
     def hold(self, bins: Collection[int]) -> bool:
         """Whether the copy has the rows of these bins; of no bins: all rows."""
@@ -76,6 +78,7 @@ def save_readers(files: Files, directory: Path, readers: Readers) -> None:
         "query_id": readers.query_id,
         "readers": {name: reader.keeps for name, reader in readers.by_name.items()},
         "bins": list(readers.bins),
+        "told_end": readers.told_end,
     }
     write_json(files, directory / READERS_FILE, value, durable=True)
 
@@ -88,4 +91,6 @@ def load_readers(directory: Path) -> Readers | None:
     by_name = {str(name): Reader(bool(keeps)) for name, keeps in value["readers"].items()}
     # An agent of an earlier version has written none: it copied whole channels.
     bins = tuple(map(int, value.get("bins", ())))
-    return Readers(str(value["from_site"]), str(value["query_id"]), by_name, bins)
+    return Readers(
+        str(value["from_site"]), str(value["query_id"]), by_name, bins, told_end=bool(value.get("told_end", False))
+    )

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from machine.faults import reached
 from site_agent.base.errors import ChannelError, CorruptEpochError, UnknownChannelError
@@ -229,9 +230,30 @@ class Router:
         await self.offload.run(log.set_consumers, [self.site])
         usage = self._usage.setdefault(readers.from_site, LinkUsage())
         self._pulls[log.id] = Pull(
-            log, readers.from_site, self._env, link=usage, needs=lambda stored: self._needs(log.id, stored)
+            log,
+            readers.from_site,
+            self._env,
+            link=usage,
+            needs=lambda stored: self._needs(log.id, stored),
+            told_end=readers.told_end,
+            tell=partial(self._note_told_end, log),
         )
         self._pass_on(log, readers)
+
+    async def _note_told_end(self, log: ChannelLog) -> None:
+        async with self._subscribing:
+            with self._changing:
+                readers = self._readers.get(log.id)
+                if readers is None:
+                    return
+                told = self._readers[log.id] = replace(readers, told_end=True)
+            await self.offload.run(save_readers, self.store.files, log.directory, told)
+
+    async def finished(self, channel: str) -> None:
+        """Return when a channel that has ended is here whole, and its producer knows that nobody here needs more."""
+        pull = self._pulls.get(channel)
+        if pull is not None:
+            await pull.finished()
 
     def _needs(self, channel: str, stored: int) -> Needs:
         readers = self._readers.get(channel)

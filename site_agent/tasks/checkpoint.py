@@ -14,7 +14,7 @@ import json
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,26 @@ class Closing:
 
 
 @dataclass(frozen=True, slots=True)
+class Succession:
+    """Of a task that takes another one's place: how far it has come."""
+
+    predecessor: str
+    """The other task's channel."""
+    heard: int = 0
+    """The next epoch of that channel whose rows are not among the totals."""
+    from_epoch: int | None = None
+    """The first epoch of the task's own channel; None: it has not taken over, and publishes nothing."""
+    closed_us: int | None = None
+    """Windows that end by then were emitted by the predecessor."""
+    idle: bool = False
+    """The predecessor was idle at its end."""
+
+    @property
+    def taken_over(self) -> bool:
+        return self.from_epoch is not None
+
+
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     number: int = 0
     cursors: Mapping[str, int] = field(default_factory=dict)
@@ -56,6 +76,8 @@ class Checkpoint:
     """Of a task that reads its own channel after a crash: the first epoch that is not in the state."""
     closing: Closing | None = None
     """What was begun with this checkpoint, and is over when the channel has its watermark."""
+    succession: Succession | None = None
+    """Of a task that takes another one's place, or has done so once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +95,8 @@ class CheckpointStore:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self.pinned: frozenset[str] = frozenset()
+        """Files that stay although no checkpoint names them any more: somebody reads them."""
         directory.mkdir(parents=True, exist_ok=True)
 
     def load(self) -> tuple[Checkpoint, Rows]:
@@ -193,7 +217,7 @@ class CheckpointStore:
     def _remove_files_but(self, names: Collection[str]) -> None:
         for pattern in ("state-*.arrow", "run-*.rows"):
             for path in self._directory.glob(pattern):
-                if path.name not in names:
+                if path.name not in names and path.name not in self.pinned:
                     path.unlink()
                     reached(FaultPoint.STATE_REMOVED)
 
@@ -209,6 +233,7 @@ def _described(checkpoint: Checkpoint) -> dict[str, Any]:
         "totals": checkpoint.totals.to_json(),
         "out": checkpoint.out,
         "closing": None if closing is None else {"watermark_us": closing.watermark_us, "idle": closing.idle},
+        "succession": None if checkpoint.succession is None else asdict(checkpoint.succession),
     }
 
 
@@ -224,6 +249,7 @@ def _checkpoint(value: Mapping[str, Any]) -> Checkpoint:
         Totals.from_json(value["totals"]),
         value.get("out"),
         None if closing is None else Closing(closing["watermark_us"], closing["idle"]),
+        None if value.get("succession") is None else Succession(**value["succession"]),
     )
 
 

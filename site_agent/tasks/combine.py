@@ -106,7 +106,10 @@ class CombineTask(PortTask):
 
     async def _read_inputs(self) -> None:
         await self._port.set_inputs(
-            [PortInput(i.channel, i.site, i.view, i.read_from, i.event_delay_us) for i in self._inputs]
+            [
+                PortInput(i.channel, i.site, i.view, i.read_from, i.event_delay_us, from_epoch=i.from_epoch)
+                for i in self._inputs
+            ]
         )
 
     async def _next(self) -> PortBatch | None:

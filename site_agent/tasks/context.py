@@ -155,13 +155,14 @@ class TaskContext:
         finally:
             self.progress.disk_waited(disk_s)
 
-    async def wait_for_room(self) -> bool:
-        """Back-pressure: wait until less than the channel's budget waits for its readers that keep up.
+    async def wait_for_room(self, *, unless: Callable[[], bool] = lambda: False) -> bool:
+        """Back-pressure: wait until less than the channel's budget waits for its readers that keep up, or until
+        `unless` holds.
 
         Returns:
             Whether there was anything to wait for.
         """
-        return await self._wait_while(self._crowded)
+        return await self._wait_while(lambda: "" if unless() else self._crowded())
 
     async def wait_to_read(self) -> bool:
         """As `wait_for_room`, and for the site's disk budget: for tasks that take rows from outside.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -26,11 +26,12 @@ from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
 from site_agent.channels.codec import decode
 from site_agent.channels.log import ChannelLog
-from site_agent.channels.manifest import EpochManifest
+from site_agent.channels.manifest import EndMark, EpochManifest
 from site_agent.engine import ArrowScan, EpochRequest, EpochResult
 from site_agent.port import InputRead
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.progress import Sample, Totals
+from site_agent.tasks.spec import InputSpec
 from site_agent.tasks.task import Task
 
 T = TypeVar("T")
@@ -54,6 +55,7 @@ class DeriveTask(Task):
             raise SiteAgentError(message, ids={"task": context.spec.task_id})
         self._context = context
         (self._input,) = context.spec.inputs
+        self._listed = self._input
         self._totals = Totals()
         self._through = -1
         self._missed = False
@@ -78,7 +80,7 @@ class DeriveTask(Task):
         context, spec = self._context, self._context.spec
         self._restore()
         context.progress.enter(TaskState.RUNNING)
-        if context.log.end is None:
+        while context.log.end is None:
             source = await context.router.subscribe(
                 self._input.channel, self._input.site, spec.task_id, query_id=spec.query_id
             )
@@ -87,11 +89,25 @@ class DeriveTask(Task):
                 # Parts of a merge read some bins of it here, so the copy has no others.
                 await self._give_up()
             await self._acknowledge(source)
+            await self._unsubscribe_others()
             await self._follow(source)
         context.progress.enter(TaskState.ENDED)
 
     async def close(self) -> None:
         """Nothing is held open; the subscription stays, so that a restarted task goes on."""
+
+    async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
+        """Where its channel is continued by another, the assignment names that one after a while."""
+        if len(inputs) == 1:
+            (self._listed,) = inputs
+            await self._unsubscribe_others()
+
+    async def _unsubscribe_others(self) -> None:
+        """Give up the channels that it has read to their end, once the assignment names another."""
+        router, reader = self._context.router, self._context.spec.task_id
+        for channel in router.subscriptions(reader):
+            if self._source is not None and channel not in (self._listed.channel, self._source.id):
+                await router.unsubscribe(channel, reader)
 
     def _restore(self) -> None:
         last = self._context.log.epochs.last_manifest
@@ -113,7 +129,8 @@ class DeriveTask(Task):
             if log.next_epoch >= source.next_epoch:
                 # Otherwise only the place where it begins is known yet.
                 if source.end is not None:
-                    self._finish(source)
+                    self._pass_end(source.end)
+                    return
             elif log.next_epoch <= self._through:
                 await self._make_up(source)
             elif await self._step(source, started_s):
@@ -134,7 +151,7 @@ class DeriveTask(Task):
                 hint=f"its oldest epoch is {source.first_epoch}",
                 ids={"channel": source.id, "epoch": str(log.next_epoch)},
             )
-        if self._input.read_from is ReadFrom.FIRST:
+        if self._input.read_from is ReadFrom.FIRST and source.first_epoch > self._input.from_epoch:
             return False
         if source.standing is None:
             await source.state.wait(source.first_epoch, or_standing=True)
@@ -153,13 +170,13 @@ class DeriveTask(Task):
         await self._context.router.unsubscribe(self._input.channel, self._context.spec.task_id)
         await asyncio.Event().wait()
 
-    def _finish(self, source: ChannelLog) -> None:
-        if source.end is not None and source.end.successor_channel:
-            raise SiteAgentError(
-                f"channel {source.id} goes on as {source.end.successor_channel}, which cannot be followed",
-                ids={"channel": source.id, "task": self._context.spec.task_id},
-            )
-        self._context.log.finish()
+    def _pass_end(self, end: EndMark) -> None:
+        """Nothing more comes in this channel: the task ends, or goes on with the one that continues it."""
+        if end.successor_channel:
+            site = end.successor_site or self._input.site
+            self._input = replace(self._input, channel=end.successor_channel, site=site, from_epoch=end.next_epoch)
+        else:
+            self._context.log.finish()
 
     async def _step(self, source: ChannelLog, started_s: float) -> bool:
         """Publish what the waiting epochs give; whether Spark was asked."""
@@ -266,7 +283,7 @@ class DeriveTask(Task):
 
     async def _acknowledge(self, source: ChannelLog) -> None:
         """What is published is not needed any more, even after a crash."""
-        context, channel = self._context, self._input.channel
+        context, channel = self._context, source.id
         last = min(context.log.next_epoch, source.next_epoch) - 1
         if last >= source.first_epoch and context.log.epochs.last_manifest is not None:
             await context.in_thread(lambda: context.router.acknowledge(channel, context.spec.task_id, last))

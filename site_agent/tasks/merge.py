@@ -10,183 +10,144 @@ all rows of open windows can be read again.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pyarrow as pa
 
+from contract.handover import HandoverReport
 from contract.tasks import TaskState
 from machine.faults import reached
+from site_agent.base.errors import SiteAgentError
 from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
-from site_agent.channels.manifest import EpochManifest
-from site_agent.engine import ArrowScan, EpochRequest, EpochResult, Field, OperatorRows
-from site_agent.port import Origin, Port, PortBatch, PortInput
-from site_agent.state.segments import without_bins
-from site_agent.tasks.checkpoint import Checkpoint, Closing
+from site_agent.channels.manifest import EpochManifest, Standing
+from site_agent.engine import EpochRequest, EpochResult, Field
+from site_agent.port import PortBatch
+from site_agent.tasks.checkpoint import Closing
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
-from site_agent.tasks.merge_state import MergeState
-from site_agent.tasks.progress import Sample, Totals
-from site_agent.tasks.spec import InputSpec, WindowSpec
-from site_agent.tasks.task import PortTask
+from site_agent.tasks.emission import CLOSING, Emission, Emitted, bins_done
+from site_agent.tasks.gather import GatheringTask
+from site_agent.tasks.handover.predecessor import HandingOver
+from site_agent.tasks.spec import HandOver, TakeOver, WindowSpec
 from site_agent.tasks.views import Rows, scans_of
 
-TAIL_SHARE = 8
-"""A checkpoint is due when such a part of the state is new, or such a part of the memory for state is taken by it."""
-_CLOSING = "closing"
-"""In the commit of an epoch that has a range of the groups of closed windows: which windows, and the bins so far."""
 
-
-@dataclass(frozen=True, slots=True)
-class Emitted:
-    """What the last published epoch says: windows up to `closed_us` are out, from input before `cursors`."""
-
-    closed_us: int | None = None
-    cursors: Mapping[str, int] = field(default_factory=dict)
-    totals: Totals = field(default_factory=Totals)
-
-    @classmethod
-    def from_manifest(cls, manifest: EpochManifest | None) -> Emitted:
-        if manifest is None:
-            return cls()
-        cursors = manifest.commit.get("cursors")
-        return cls(
-            manifest.watermark_us,
-            {k: v for k, v in cursors.items() if isinstance(v, int)} if isinstance(cursors, Mapping) else {},
-            Totals.from_json(manifest.commit.get("totals")),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Emission:
-    """What the windows that an epoch closed gave out."""
-
-    rows: int = 0
-    size_bytes: int = 0
-    operators: tuple[OperatorRows, ...] = ()
-    computed: bool = False
-    """Whether Spark computed it: there were rows."""
-
-    def with_range(self, rows: int, size_bytes: int, result: EpochResult | None) -> Emission:
-        """With what one more range of their groups gave out."""
-        found = result.operators if result is not None else ()
-        together = _added(self.operators, found)
-        computed = self.computed or result is not None
-        return Emission(self.rows + rows, self.size_bytes + size_bytes, together, computed)
-
-
-class MergeTask(PortTask):
+class MergeTask(GatheringTask):
     """The loop of a MERGE stage. After a failed epoch it is of no more use: a new one goes on from the checkpoint."""
 
-    def __init__(self, context: TaskContext, window: WindowSpec, *, waits_for_idle: bool = False) -> None:
-        self._context = context
-        self._window = window
-        self._views = frozenset(view.name for view in window.views)
-        self._copies = tuple(i for i in context.spec.inputs if i.view not in self._views)
-        self._port = Port(
-            context.router,
-            reader=context.spec.task_id,
-            query_id=context.spec.query_id,
-            beside=[copy.channel for copy in self._copies],
-            waits_for_idle=waits_for_idle,
-        )
-        self._inputs = context.spec.inputs
-        self._restored = False
-        self._state = MergeState(context, window, self._combined)
-        self._checkpoint = Checkpoint()
-        self._checkpoint_s = context.clock.monotonic()
-        self._since_checkpoint_bytes = 0
-        self._held_bytes = 0
-        self._totals = Totals()
-        self._counted: Mapping[str, int] = {}
+    def __init__(
+        self, context: TaskContext, window: WindowSpec, *, waits_for_idle: bool = False, beside: Sequence[str] = ()
+    ) -> None:
+        super().__init__(context, window, waits_for_idle=waits_for_idle, beside=beside)
+        self._beside = frozenset(beside)
+        self._handing = HandingOver(context, window)
 
-    async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
-        """Channels join and leave while the task runs; before the checkpoint is restored, they are noted alone."""
-        self._inputs = tuple(inputs)
-        if self._restored:
-            await self._read_inputs()
+    async def set_handover(self, hand_over: HandOver | None, take_over: TakeOver | None) -> None:
+        """Returns once the task has taken this over: what it has begun for a successor by then is done."""
+        await self._handing.want(hand_over)
+        self._interrupt()
 
-    async def _read_inputs(self) -> None:
-        waiting = [i for i in self._inputs if i.view in self._views]
-        await self._port.set_inputs(
-            [
-                PortInput(i.channel, i.site, i.view, i.read_from, i.event_delay_us, i.bins, self._window.by_bins)
-                for i in waiting
-            ]
-        )
+    @property
+    def handover(self) -> HandoverReport | None:
+        return self._handing.report()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether its channel goes on where that of its predecessor ended."""
+        succession = self._succession
+        first = succession.from_epoch if succession is not None else None
+        return first is not None and self._context.log.next_epoch >= first
 
     async def run(self) -> None:
-        """Until every channel of the port has ended."""
+        """Until every channel of the port has ended, or a successor's channel continues the task's own."""
         context = self._context
         async with context.attempt():
             await self._restore()
+            await self._begin_channel()
         if context.log.end is None:
             # Before the tables are waited for: others that read the same here must not have it trimmed meanwhile.
             self._restored = True
             await self._read_inputs()
-        await put_table_copies(context, self._copies)
+        await put_table_copies(context, self._copies if context.log.end is None else ())
         context.progress.enter(TaskState.RUNNING)
         if context.log.end is None and (closing := self._unfinished()) is not None:
             async with context.attempt():
-                ranges = self._state.ranges(closing.watermark_us, first=_bins_done(self._last_manifest, closing))
+                ranges = self._state.ranges(closing.watermark_us, first=bins_done(self._last_manifest, closing))
                 await self._close_ranges(ranges, self._checkpoint.cursors, closing)
         while context.log.end is None:
-            await context.wait_for_room()
-            batch = await self._next()
-            if batch is None:
-                async with context.attempt():
-                    await self._save_checkpoint(self._port.cursors)
-                continue
-            started_s = context.clock.monotonic()
-            async with context.attempt():
-                computed = await self._epoch(batch, started_s)
-            if computed and not batch.ended:
-                # Only what runs Spark is paced: a window must not wait because rows of another site came just before.
-                await context.pace(started_s)
+            await self._hand_over()
+            if context.log.end is None:
+                await self._step()
+        await self._release_inputs()
         context.progress.enter(TaskState.ENDED)
 
     async def close(self) -> None:
-        self._state.close()
-        await self._port.close()
+        await self._handing.close()
+        await super().close()
 
-    async def _next(self) -> PortBatch | None:
-        """What is new; None when a checkpoint is due first, because sources may wait for what it acknowledges."""
-        limits, clock = self._context.limits, self._context.clock
-        taking = self._port.next(max_bytes=limits.port_batch_bytes)
-        if dict(self._port.cursors) == dict(self._checkpoint.cursors):
-            return await taking
-        due_s = self._checkpoint_s + limits.checkpoint_interval.total_seconds() - clock.monotonic()
-        try:
-            # Not wait_for: it swallows a cancellation that comes together with a batch, and the task would run on.
-            async with asyncio.timeout(max(0.0, due_s)):
-                return await taking
-        except TimeoutError:
-            return None
+    async def _begin_channel(self) -> None:
+        """Of a successor: its channel goes on where that of its predecessor ended.
 
-    async def _restore(self) -> None:
+        Raises:
+            SiteAgentError: it has not taken over, and must not publish anything.
+        """
+        succession, log = self._succession, self._context.log
+        if succession is None:
+            return
+        first, closed_us = succession.from_epoch, succession.closed_us
+        if first is None:
+            raise SiteAgentError(
+                f"task {log.id} has not taken over from {succession.predecessor}",
+                ids={"task": log.id, "channel": succession.predecessor},
+            )
+        if log.next_epoch < first:
+            standing = Standing(first, closed_us, succession.idle)
+            await self._context.in_thread(lambda: log.begin_at(first, standing=standing))
+        reached(FaultPoint.CHANNEL_BEGUN)
+
+    async def _hand_over(self) -> None:
+        """What is due for a successor, between two batches."""
+        self._news = False
+        if self._handing.wants_cut:
+            await self._handing.cut()
+        elif self._handing.wants_seed(self._port.cursors):
+            async with self._context.attempt():
+                await self._save_checkpoint(self._port.cursors)
+            self._handing.seed(self._checkpoint, self._state)
+
+    async def _release_inputs(self) -> None:
+        """A task that another continues needs nothing of what comes, after a restart neither."""
         context = self._context
-        self._checkpoint = await self._state.restore()
-        emitted = Emitted.from_manifest(self._last_manifest)
-        closed = [c for c in (self._checkpoint.closed_us, emitted.closed_us) if c is not None]
-        self._state.open.advance(max(closed, default=None))
-        restored = self._checkpoint
-        # Of the two records of what was read, the newer one holds.
-        newer = restored if _age(restored.totals) >= _age(emitted.totals) else emitted
-        self._counted, self._totals = newer.cursors, newer.totals
-        context.progress.restore(self._totals, emitted.closed_us)
-        # Not behind the windows that are out, although a channel that was idle then may have woken since.
-        reached_us = max((w for w in (restored.watermark_us, emitted.closed_us) if w is not None), default=None)
-        self._port.restore(restored.cursors, restored.ended, watermark_us=reached_us)
+        end = context.log.end
+        if end is None or not end.successor_channel:
+            return
+        reader = context.spec.task_id
+        await self._port.close()
+        for channel in context.router.subscriptions(reader).keys() - self._beside:
+            await context.router.unsubscribe(channel, reader)
+        reached(FaultPoint.INPUTS_RELEASED)
+
+    async def _step(self) -> None:
+        context = self._context
+        await context.wait_for_room(unless=lambda: self._news)
+        batch = await self._next()
+        if batch is None:
+            if self._checkpoint_is_due():
+                async with context.attempt():
+                    await self._save_checkpoint(self._port.cursors)
+            return
+        started_s = context.clock.monotonic()
+        async with context.attempt():
+            computed = await self._epoch(batch, started_s)
+        if computed and not batch.ended:
+            # Only what runs Spark is paced: a window must not wait because rows of another site came just before.
+            await context.pace(started_s)
 
     async def _epoch(self, batch: PortBatch, started_s: float) -> bool:
         """Whether Spark computed something."""
-        self._begin()
-        for origin, table in zip(batch.origins, batch.tables, strict=True):
-            self._take(origin, table)
-        self._held_bytes = sum(table.get_total_buffer_size() for table in batch.tables)
+        self._take_all(batch)
         emission = Emission()
         closes = self._state.open.crosses_boundary(batch.watermark_us) or batch.ended or batch.idle != self._is_idle()
         if closes:
@@ -202,27 +163,6 @@ class MergeTask(PortTask):
         standing = self._context.log.standing
         return standing is not None and standing.idle
 
-    def _begin(self) -> None:
-        """Leave out windows of which rows may be missing. None of them is out: the watermark waits for all channels."""
-        until_us, progress = self._port.incomplete_until_us, self._context.progress
-        if until_us is None:
-            return
-        period_us = self._window.slide_us
-        starts_at_us = (until_us // period_us + 1) * period_us
-        if progress.starts_at_us is None or starts_at_us > progress.starts_at_us:
-            self._state.open.begin_at(starts_at_us)
-            progress.starts_at_us = starts_at_us
-
-    def _take(self, origin: Origin, table: pa.Table) -> None:
-        """Rows that were counted before a crash come again after it."""
-        dropped = self._state.open.add(origin.view, table)
-        if self._context.progress.starts_at_us is not None:
-            # Rows from before the beginning are not late.
-            dropped = 0
-        self._since_checkpoint_bytes += table.get_total_buffer_size()
-        if origin.epoch >= self._counted.get(origin.channel, 0):
-            self._totals = self._totals.plus(rows_in=table.num_rows, rows_late=dropped)
-
     async def _emit(self, batch: PortBatch) -> Emission:
         ranges = self._state.ranges(batch.watermark_us)
         closing = None if batch.watermark_us is None else Closing(batch.watermark_us, batch.idle)
@@ -232,10 +172,6 @@ class MergeTask(PortTask):
         await self._save_checkpoint(batch.cursors, closing)
         reached(FaultPoint.CLOSING_STORED)
         return await self._close_ranges(ranges, batch.cursors, closing)
-
-    @property
-    def _last_manifest(self) -> EpochManifest | None:
-        return self._context.log.epochs.last_manifest
 
     def _unfinished(self) -> Closing | None:
         """The windows of which a crash has left some ranges of groups."""
@@ -273,7 +209,7 @@ class MergeTask(PortTask):
                 manifest = await self._publish(merged, watermark_us, commit, idle=idle)
                 reached(FaultPoint.WINDOW_PUBLISHED)
             else:
-                commit[_CLOSING] = {"watermark_us": watermark_us, "bins_done": bins.stop}
+                commit[CLOSING] = {"watermark_us": watermark_us, "bins_done": bins.stop}
                 manifest = await self._publish(merged, before_us, commit, idle=False)
                 reached(FaultPoint.RANGE_PUBLISHED)
             self._totals = self._totals.plus(bytes_out=manifest.size_bytes)
@@ -301,80 +237,3 @@ class MergeTask(PortTask):
         """Of the views whose rows wait."""
         columns: dict[str, tuple[Field, ...]] = dict.fromkeys(sorted(self._views), ())
         return columns | {i.view: i.columns for i in self._context.spec.inputs if i.view in self._views}
-
-    async def _maybe_checkpoint(self, batch: PortBatch) -> None:
-        limits, clock, memory = self._context.limits, self._context.clock, self._context.memory
-        waited_s = clock.monotonic() - self._checkpoint_s
-        # A run for every trifle would make closing windows slow.
-        together_bytes = min(self._state.open.size_bytes, memory.limit_bytes) // TAIL_SHARE
-        if not memory.make_room():
-            together_bytes = 0
-        due = self._since_checkpoint_bytes >= max(limits.checkpoint_bytes, together_bytes)
-        due = due or waited_s >= limits.checkpoint_interval.total_seconds()
-        moved = dict(batch.cursors) != dict(self._checkpoint.cursors)
-        if moved and (due or batch.ended):
-            await self._save_checkpoint(batch.cursors)
-
-    async def _combined(self, sql: str, rows: pa.Table) -> pa.Table:
-        """Fewer partials of the same."""
-        spec, site = self._context.spec, self._context.site
-        result = await self._context.run(partial(EpochRequest, spec.task_id, sql, ArrowScan(without_bins(rows)), site))
-        return result.table
-
-    async def _save_checkpoint(self, cursors: Mapping[str, int], closing: Closing | None = None) -> None:
-        checkpoint = Checkpoint(
-            self._checkpoint.number + 1,
-            dict(cursors),
-            self._port.ended_channels,
-            closed_us=self._state.open.closed_us,
-            watermark_us=self._port.watermark_us,
-            totals=self._totals,
-            closing=closing,
-        )
-        await self._state.save(checkpoint)
-        reached(FaultPoint.CHECKPOINT_DONE)
-        self._checkpoint = checkpoint
-        self._checkpoint_s = self._context.clock.monotonic()
-        self._since_checkpoint_bytes = 0
-        await self._context.in_thread(lambda: self._port.acknowledge(checkpoint.cursors))
-        reached(FaultPoint.CHECKPOINT_ACKNOWLEDGED)
-
-    def _record(self, batch: PortBatch, started_s: float, emission: Emission) -> None:
-        progress, clock = self._context.progress, self._context.clock
-        progress.totals = self._totals
-        progress.watermark_us = batch.watermark_us
-        progress.measure(
-            lag_rows=self._port.lag_rows, state_rows=self._state.open.rows, state_bytes=self._state.open.size_bytes
-        )
-        finished_s = clock.monotonic()
-        progress.epoch_done(
-            Sample(
-                finished_s,
-                finished_s - started_s,
-                batch.rows,
-                emission.rows,
-                emission.size_bytes,
-                held_bytes=self._held_bytes,
-                operators=emission.operators,
-            )
-        )
-
-
-def _age(totals: Totals) -> tuple[int, int, int]:
-    """Of two records of one task, the later has the greater."""
-    return totals.rows_in, totals.rows_out, totals.bytes_out
-
-
-def _bins_done(last: EpochManifest | None, closing: Closing) -> int:
-    """Up to which bin the windows that are being closed are out."""
-    said = last.commit.get(_CLOSING) if last is not None else None
-    if not isinstance(said, Mapping) or said.get("watermark_us") != closing.watermark_us:
-        return 0
-    return int(str(said.get("bins_done", 0)))
-
-
-def _added(some: Sequence[OperatorRows], others: Sequence[OperatorRows]) -> tuple[OperatorRows, ...]:
-    """The rows of the same operators of a statement that ran twice, together."""
-    if len(some) != len(others):
-        return tuple(others or some)
-    return tuple(replace(one, rows=one.rows + other.rows) for one, other in zip(some, others, strict=True))

@@ -7,7 +7,7 @@ are runs of a like size (`planner.state.merging`): range by range of bins, so th
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -77,6 +77,25 @@ class MergeState:
         """Its rows take no memory any more."""
         self.memory.release(self.open)
 
+    def pin(self) -> Mapping[str, Sequence[RunFile]]:
+        """The runs of the last checkpoint, by view; their files stay until `unpin`."""
+        runs = {view: [stored.run for stored in windows.runs] for view, windows in self.open.windows.items()}
+        self._store.pinned = frozenset(run.name.file for found in runs.values() for run in found)
+        return runs
+
+    def unpin(self) -> None:
+        """What no checkpoint names goes with the next one."""
+        self._store.pinned = frozenset()
+
+    async def spill(self, place: int) -> None:
+        """Write the rows in memory into runs, before there is a first checkpoint, which names them.
+
+        Raises:
+            ChannelError: the disk refuses.
+        """
+        for view in self._window.views:
+            await self._write_fresh(view, self._store.run_path(0, view.name, place))
+
     def ranges(self, watermark_us: int | None, *, first: int = 0) -> Sequence[range]:
         """The ranges of bins, from the bin `first` on, in which windows close; one, where rows must be together."""
         if not (self._window.by_bins and self.open.has_bins(watermark_us)):
@@ -108,10 +127,13 @@ class MergeState:
         windows = self.open.windows[view.name]
         if view.combine_sql and windows.fresh_rows >= self._context.limits.compact_rows:
             await self._compact(view, windows)
+        await self._write_fresh(view, self._store.run_path(number, view.name, 0))
+
+    async def _write_fresh(self, view: ViewSpec, path: Path) -> None:
+        windows = self.open.windows[view.name]
         rows = windows.fresh()
         if rows is None:
             return
-        path = self._store.run_path(number, view.name, 0)
         run = await self._context.in_thread(lambda: self._written(path, rows))
         windows.replace_fresh(None)
         windows.runs.append(StoredRows(run, rows))

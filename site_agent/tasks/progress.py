@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from contract.figures import TaskFigures
+from contract.handover import HandoverReport
 from contract.tasks import TaskState
 from site_agent.base.json import Json
 from site_agent.channels.pace import Behind
@@ -242,3 +243,5 @@ class TaskStatus(TaskFigures):
     """Windows that begin earlier are left out, because it began in the middle of its inputs."""
     behind: tuple[Behind, ...] = ()
     """Queries that do not keep up with others in reading its channel."""
+    handover: HandoverReport | None = None
+    """Of a task that hands over, or takes over."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from contract.figures import values_of
 from contract.tasks import TaskState
@@ -26,6 +26,7 @@ from site_agent.base.errors import (
 from site_agent.channels.log import ChannelLog
 from site_agent.port import InputRead
 from site_agent.tasks.context import TaskLimits
+from site_agent.tasks.handover.predecessor import report_of_cut
 from site_agent.tasks.progress import Progress, TaskStatus
 from site_agent.tasks.spec import TaskSpec
 from site_agent.tasks.task import Task
@@ -111,7 +112,10 @@ class TaskRunner:
             self._progress.enter(TaskState.PAUSED)
 
     async def update(self, spec: TaskSpec) -> None:
-        """Take over a changed spec; inputs and connector options are all that can change while it runs."""
+        """Take over a changed spec; inputs, connector options and handovers are all that can change while it runs.
+
+        Returns once the task itself has taken it over.
+        """
         before, self.spec = self.spec, spec
         if before.paused and not spec.paused:
             if self._progress.state is TaskState.PAUSED:
@@ -120,6 +124,8 @@ class TaskRunner:
             return
         if self._task is not None and before.inputs != spec.inputs:
             await self._task.set_inputs(spec.inputs)
+        if self._task is not None and (before.hand_over, before.take_over) != (spec.hand_over, spec.take_over):
+            await self._task.set_handover(spec.hand_over, spec.take_over)
         if self._task is not None and _options(before) != _options(spec):
             self._task.reconfigure(_options(spec))
 
@@ -150,6 +156,7 @@ class TaskRunner:
             missed_inputs=self._task.missed_inputs if self._task else (),
             starts_at_us=progress.starts_at_us,
             behind=self._limits.pressure_of(self._log).behind,
+            handover=self._task.handover if self._task else report_of_cut(self._log, self._site),
             **values_of(figures),
         )
 
@@ -193,12 +200,15 @@ class TaskRunner:
             finally:
                 await task.close()
         except (SiteAgentError, OSError) as error:
-            return _failure(error)
+            failure = _failure(error)
         except Exception as error:
             # The top of the task's loop: whatever it was must reach the user.
             logger.exception("unexpected error site=%s task=%s", self._site, self.spec.task_id)
-            return Failure(f"internal error: {type(error).__name__}: {error}")
-        return None
+            failure = Failure(f"internal error: {type(error).__name__}: {error}")
+        else:
+            return None
+        endures = self._task is not None and self._task.endures
+        return replace(failure, passing=True, final=False) if endures else failure
 
 
 def _failure(error: SiteAgentError | OSError) -> Failure:

@@ -301,7 +301,13 @@ class SinkTask(PortTask):
 
 
 def _port_input(item: InputSpec) -> PortInput:
-    return PortInput(item.channel, item.site, read_from=item.read_from, event_delay_us=item.event_delay_us)
+    return PortInput(
+        item.channel,
+        item.site,
+        read_from=item.read_from,
+        event_delay_us=item.event_delay_us,
+        from_epoch=item.from_epoch,
+    )
 
 
 def _moved_on(reached: Reached, commit: SinkCommit) -> Reached:

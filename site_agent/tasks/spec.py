@@ -39,6 +39,8 @@ class InputSpec:
     """How much later than an epoch's watermark the events of its rows may be."""
     bins: tuple[int, ...] = ()
     """The bins of whose rows it is; empty: all rows, in bins or not."""
+    from_epoch: int = 0
+    """The first epoch that the channel ever has, because it continues another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,36 @@ class WindowSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class SeedSpec:
+    """A checkpoint that a task publishes as a channel, for its successor to begin with."""
+
+    channel: str
+    first_epochs: Mapping[str, int] = field(default_factory=dict)
+    """By input, the oldest epoch that the successor's site holds: the checkpoint must not need an older one."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """What a task does for the one that takes its place."""
+
+    successor_channel: str
+    successor_site: str
+    seed: SeedSpec | None = None
+    """None: no checkpoint is wanted yet."""
+    cut: bool = False
+    """The channel is to end between two epochs, in favour of the successor's."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOver:
+    """Whose place a task takes. Until the predecessor's channel has ended, the task publishes nothing."""
+
+    predecessor_channel: str
+    predecessor_site: str
+    seed_channel: str
+
+
+@dataclass(frozen=True, slots=True)
 class TaskSpec:
     task_id: str
     query_id: str
@@ -87,7 +119,11 @@ class TaskSpec:
     paused: bool = False
     """Nothing of it runs; its channel, its checkpoints and what it has not read are kept."""
     readers: tuple[QueryReaders, ...] = ()
-    """Of its channel, where several queries read it."""
+    """Of its channel, where several queries read it, or where a reader is not to set the pace."""
+    hand_over: HandOver | None = None
+    """Another task is to take this one's place."""
+    take_over: TakeOver | None = None
+    """The task is to take another one's place, or has done so a moment ago."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
+from contract.handover import HandoverReport
 from site_agent.port import InputRead, Port
-from site_agent.tasks.spec import InputSpec
+from site_agent.tasks.spec import HandOver, InputSpec, TakeOver
 
 
 class Task(ABC):
@@ -27,6 +28,20 @@ class Task(ABC):
     def reconfigure(self, options: Mapping[str, str]) -> None:
         """Take over the changed options of the task's relation. Tasks that cannot do so ignore it."""
         return
+
+    async def set_handover(self, hand_over: HandOver | None, take_over: TakeOver | None) -> None:
+        """Take over what the task has to do for a successor or instead of a predecessor. Others have neither."""
+        return
+
+    @property
+    def handover(self) -> HandoverReport | None:
+        """How far the task has come in that; None: it has nothing to do with it."""
+        return None
+
+    @property
+    def endures(self) -> bool:
+        """Whether the task is run again for as long as it is assigned, however often it fails."""
+        return False
 
     @property
     def missed_inputs(self) -> tuple[str, ...]:

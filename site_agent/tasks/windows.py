@@ -176,6 +176,15 @@ class OpenWindows:
         rows = self._still_open(pa.concat_tables([*columns, *tables], promote_options="permissive"))
         return rows if rows.num_rows else None
 
+    def stored_open(self) -> Iterator[pa.Table]:
+        """The rows of open windows that runs have, in pieces, each of one segment. Raises DamagedStateError."""
+        over_us = _BEFORE_ALL_US if self.closed_us is None else self.closed_us - self._spec.length_us
+        for run in self.runs:
+            for table in run.read(lambda extent: extent.last_us > over_us):
+                rows = self._still_open(table)
+                if rows.num_rows:
+                    yield rows
+
     def _add_fresh(self, rows: pa.Table) -> None:
         if rows.num_rows:
             if self._spec.by_bins and BIN_COLUMN not in rows.column_names:

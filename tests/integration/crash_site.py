@@ -40,7 +40,8 @@ NO_HEAP = 70
 GROUPS = 12
 """Groups of input at a site, an epoch each."""
 HOLD, HELD_AFTER = "hold", 3
-"""While there is a file of that name beside the sites' directories, their sources yield that many groups only."""
+"""While there is a file of that name beside the sites' directories, their sources yield that many groups only, or as
+many as the file says."""
 ROWS = 20
 WINDOW_US = 100
 """Two groups."""
@@ -144,9 +145,15 @@ class HeldSource(ListSource):
         self._hold = hold
 
     def poll(self, start: Offset, *, now: datetime, limit: ReadLimit) -> Poll:
-        if int(str(start["group"])) >= HELD_AFTER and self._hold.exists():
+        if int(str(start["group"])) >= self._may_yield():
             return Poll(start, empty=True, ended=False)
         return super().poll(start, now=now, limit=limit)
+
+    def _may_yield(self) -> int:
+        try:
+            return int(self._hold.read_text() or HELD_AFTER)
+        except FileNotFoundError:
+            return GROUPS
 
 
 class GroupsConnector:

@@ -44,7 +44,19 @@ MERGE_SITE_ONLY = frozenset(
 """Points that only the site with the merge passes; all others are passed at both."""
 RANGES_ONLY = frozenset({FaultPoint.RUNS_MERGED, FaultPoint.CLOSING_STORED, FaultPoint.RANGE_PUBLISHED})
 """Points that only a merge passes whose rows have bins, and come again and again."""
-EVERYWHERE = [point for point in FaultPoint if point not in RANGES_ONLY]
+HANDOVERS_ONLY = frozenset(
+    {
+        FaultPoint.SEED_WRITTEN,
+        FaultPoint.SEED_STORED,
+        FaultPoint.SEED_RESTORED,
+        FaultPoint.CUT_STORED,
+        FaultPoint.INPUTS_RELEASED,
+        FaultPoint.TAKEOVER_MARKED,
+        FaultPoint.CHANNEL_BEGUN,
+    }
+)
+"""Points that tests/integration/test_handover.py has."""
+EVERYWHERE = [point for point in FaultPoint if point not in RANGES_ONLY | HANDOVERS_ONLY]
 OFTEN = frozenset(
     {
         FaultPoint.FILE_WRITTEN,

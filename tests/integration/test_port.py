@@ -71,18 +71,19 @@ async def test_a_successor_takes_over_and_a_restarted_port_goes_on_in_it(tmp_pat
             old.finish_as(EndMark(0, "q.s.new", "ewr"))
             batch = await next_batch(port)
             assert (batch.watermark_us, batch.ended) == (100, False)
-            new.publish(0, numbers(1, 1), watermark_us=None)
+            new.begin_at(1)
+            new.publish(1, numbers(1, 1), watermark_us=None)
             batch = await next_batch(port)
             assert values(batch) == [1]
-            assert (batch.watermark_us, batch.cursors) == (100, {"q.s.new": 1, "q.s.old": 1})
+            assert (batch.watermark_us, batch.cursors) == (100, {"q.s.new": 2, "q.s.old": 1})
             checkpoint = batch.cursors
         await jfk.restart()
         jfk.router.set_addresses({"ewr": ewr.address})
         async with port_at(jfk) as port:
             port.restore(checkpoint, watermark_us=100)
             await port.set_inputs([PortInput("q.s.old", "ewr")])
-            assert port.inputs == (PortInput("q.s.new", "ewr"), PortInput("q.s.old", "ewr"))
-            new.publish(1, numbers(2, 1), watermark_us=170)
+            assert port.inputs == (PortInput("q.s.new", "ewr", from_epoch=1), PortInput("q.s.old", "ewr"))
+            new.publish(2, numbers(2, 1), watermark_us=170)
             while not (taken := values(batch := await next_batch(port))):
                 assert batch.watermark_us == 100
             assert (taken, batch.watermark_us) == ([2], 170)
@@ -126,7 +127,7 @@ class Producer:
         return sum(self.log.id.encode()) * 1_000_000
 
     def _run(self) -> None:
-        for epoch, time in enumerate(self.times):
+        for epoch, time in enumerate(self.times, self.log.next_epoch):
             if self.stop.is_set():
                 return
             ts = [time * 1000 + i for i in range(self.rows)]
@@ -182,6 +183,7 @@ async def test_channels_join_and_leave_while_data_flow(tmp_path: Path) -> None:
         assert 5 <= b_taken < 150
         await port.set_inputs([inputs["a"], inputs["c"]])
         b.stop.set()
+        logs["d"].begin_at(150)
         d = Producer(logs["d"], first_time=150, last_time=200)
         last = await taker.until(lambda batch: batch.ended)
 

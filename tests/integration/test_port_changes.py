@@ -135,6 +135,7 @@ async def test_channels_join_and_leave_under_load(
     successor_store = ChannelStore(tmp_path / "us2")
     successor = successor_store.open("q.s1.us2")
     successor.set_consumers(["hub"])
+    successor.begin_at(logs["eu"].next_epoch)
     addresses["us2"] = await start_exchange("127.0.0.1:0", successor_store, spark_engine, stack)
     router.set_addresses(addresses)
     logs["eu"].finish_as(EndMark(logs["eu"].next_epoch - 1, successor.id, "us2"))

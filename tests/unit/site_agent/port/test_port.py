@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import grpc.aio
@@ -140,12 +140,15 @@ async def test_an_end_is_not_seen_before_all_its_epochs(world: World) -> None:
 
 
 async def test_a_chain_of_successors(world: World) -> None:
+    b, c = replace(B, from_epoch=1), replace(C, from_epoch=1)
     world.publish("a", 1, watermark_us=10)
     world.log("a").finish_as(EndMark(0, "b", "jfk"))
-    world.log("b").finish_as(EndMark(None, "c", "jfk"))
+    world.log("b").begin_at(1)
+    world.log("b").finish_as(EndMark(0, "c", "jfk"))
+    world.log("c").begin_at(1)
     await world.port.set_inputs([A])
     taken = []
-    while world.port.inputs != (A, B, C):
+    while world.port.inputs != (A, b, c):
         batch = await world.next()
         taken += numbers(batch)
         assert (batch.watermark_us, batch.ended) == (10, False)
@@ -153,9 +156,9 @@ async def test_a_chain_of_successors(world: World) -> None:
     batch = await world.next()
     assert (taken, numbers(batch), batch.watermark_us) == ([1], [2], 25)
     await world.port.set_inputs([A])
-    assert world.port.inputs == (A, B, C)
-    await world.port.set_inputs([C])
-    assert list(world.port.inputs) == [C]
+    assert world.port.inputs == (A, b, c)
+    await world.port.set_inputs([c])
+    assert list(world.port.inputs) == [c]
     world.log("c").finish()
     assert (await world.next()).ended
 

@@ -318,10 +318,36 @@ async def test_epochs_that_are_gone_in_the_middle_are_an_error(tmp_path: Path) -
             await hub.run()
 
 
-async def test_it_is_made_of_one_channel_which_ends_for_good(tmp_path: Path) -> None:
+async def test_it_follows_the_channel_that_continues_its_input(tmp_path: Path) -> None:
+    successor = "p.s1.g1"
     async with site(tmp_path) as hub:
-        hub.source.finish_as(EndMark(None, "p.s1.eu", "eu"))
-        with pytest.raises(SiteAgentError, match=r"goes on as p\.s1\.eu"):
-            await hub.run()
+        hub.publish((1, 2), (4,))
+        hub.source.finish_as(EndMark(1, successor, "hub"))
+        task = asyncio.create_task(DeriveTask(hub.context).run())
+        await asyncio.wait_for(hub.log.state.wait(1), 10)
+        after = hub.store.open(successor)
+        after.set_consumers(["hub"])
+        after.begin_at(2)
+        after.publish(2, numbers((6,)), watermark_us=20)
+        await asyncio.wait_for(hub.log.state.wait(2), 10)
+        task.cancel()
+    # It is restarted, first with the old channel in its spec, then with the new one.
+    async with site(tmp_path) as hub:
+        after = hub.store.open(successor)
+        task = asyncio.create_task(DeriveTask(hub.context).run())
+        after.publish(3, numbers((8,)), watermark_us=30)
+        await asyncio.wait_for(hub.log.state.wait(3), 10)
+        assert hub.router.subscriptions(SPEC.task_id).keys() == {CHANNEL, successor}
+        task.cancel()
+    listed = InputSpec(successor, "hub", "input", read_from=ReadFrom.FIRST, from_epoch=2)
+    async with site(tmp_path, replace(SPEC, inputs=(listed,))) as hub:
+        hub.store.open(successor).finish()
+        await hub.run()
+        assert (hub.rows(), hub.marks()[-1]) == ([2, 4, 6, 8], 30)
+        assert hub.router.subscriptions(SPEC.task_id).keys() == {successor}
+
+
+async def test_it_is_made_of_one_channel(tmp_path: Path) -> None:
+    async with site(tmp_path) as hub:
         with pytest.raises(SiteAgentError, match="made of 0 channels"):
             DeriveTask(replace(hub.context, spec=replace(SPEC, inputs=())))

@@ -1,0 +1,224 @@
+"""What a merge and the shadow of one have in common: rows of open windows in, checkpoints, acknowledgements."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import pyarrow as pa
+
+from machine.faults import reached
+from site_agent.base.faults import FaultPoint
+from site_agent.channels.manifest import EpochManifest
+from site_agent.engine import ArrowScan, EpochRequest
+from site_agent.port import Origin, Port, PortBatch, PortInput
+from site_agent.state.segments import without_bins
+from site_agent.tasks.checkpoint import Checkpoint, Closing, Succession
+from site_agent.tasks.context import TaskContext
+from site_agent.tasks.emission import Emission, Emitted, age
+from site_agent.tasks.merge_state import MergeState
+from site_agent.tasks.progress import Sample, Totals
+from site_agent.tasks.spec import InputSpec, WindowSpec
+from site_agent.tasks.task import PortTask
+
+TAIL_SHARE = 8
+"""A checkpoint is due when such a part of the state is new, or such a part of the memory for state is taken by it."""
+
+
+class GatheringTask(PortTask):
+    """Takes rows from a port into the state of a merge. After a failed step it is of no more use."""
+
+    def __init__(
+        self, context: TaskContext, window: WindowSpec, *, waits_for_idle: bool = False, beside: Sequence[str] = ()
+    ) -> None:
+        """`beside` are channels that the task reads by itself, further to copies of tables."""
+        self._context = context
+        self._window = window
+        self._views = frozenset(view.name for view in window.views)
+        self._copies = tuple(i for i in context.spec.inputs if i.view not in self._views)
+        self._port = Port(
+            context.router,
+            reader=context.spec.task_id,
+            query_id=context.spec.query_id,
+            beside=[*(copy.channel for copy in self._copies), *beside],
+            waits_for_idle=waits_for_idle,
+        )
+        self._inputs = context.spec.inputs
+        self._restored = False
+        self._state = MergeState(context, window, self._combined)
+        self._checkpoint = Checkpoint()
+        self._succession: Succession | None = None
+        self._checkpoint_s = context.clock.monotonic()
+        self._since_checkpoint_bytes = 0
+        self._held_bytes = 0
+        self._totals = Totals()
+        self._counted: Mapping[str, int] = {}
+        self._news = False
+        self._waiting: asyncio.Timeout | None = None
+
+    async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
+        """Channels join and leave while the task runs; before the checkpoint is restored, they are noted alone.
+
+        A task whose channel has ended in favour of another's reads nothing more.
+        """
+        self._inputs = tuple(inputs)
+        end = self._context.log.end
+        if self._restored and not (end is not None and end.successor_channel):
+            await self._read_inputs()
+
+    async def close(self) -> None:
+        self._state.close()
+        await self._port.close()
+
+    async def _read_inputs(self) -> None:
+        waiting = [i for i in self._inputs if i.view in self._views]
+        await self._port.set_inputs([self._port_input(i) for i in waiting])
+
+    def _port_input(self, i: InputSpec) -> PortInput:
+        by_bins = self._window.by_bins
+        return PortInput(i.channel, i.site, i.view, i.read_from, i.event_delay_us, i.bins, by_bins, i.from_epoch)
+
+    def _interrupt(self) -> None:
+        """Have `_next` return, now or when it is called: there is something else to do."""
+        self._news = True
+        if self._waiting is not None and not self._waiting.expired():
+            self._waiting.reschedule(0.0)
+
+    async def _next(self) -> PortBatch | None:
+        """What is new; None when a checkpoint is due first, because sources may wait for what it acknowledges, or when
+        it was interrupted."""
+        if self._news:
+            return None
+        limits, clock = self._context.limits, self._context.clock
+        moved = dict(self._port.cursors) != dict(self._checkpoint.cursors)
+        due_s = self._checkpoint_s + limits.checkpoint_interval.total_seconds() - clock.monotonic()
+        try:
+            # Not wait_for: it swallows a cancellation that comes together with a batch, and the task would run on.
+            async with asyncio.timeout(max(0.0, due_s) if moved else None) as self._waiting:
+                return await self._port.next(max_bytes=limits.port_batch_bytes)
+        except TimeoutError:
+            return None
+        finally:
+            self._waiting = None
+
+    def _checkpoint_is_due(self) -> bool:
+        """When `_next` returned nothing: whether that was for a checkpoint."""
+        return not self._news and dict(self._port.cursors) != dict(self._checkpoint.cursors)
+
+    async def _restore(self) -> None:
+        context = self._context
+        self._checkpoint = await self._state.restore()
+        self._succession = self._checkpoint.succession
+        emitted = Emitted.from_manifest(self._last_manifest)
+        closed = [c for c in (self._checkpoint.closed_us, emitted.closed_us) if c is not None]
+        self._state.open.advance(max(closed, default=None))
+        restored = self._checkpoint
+        # Of the two records of what was read, the newer one holds.
+        newer = restored if age(restored.totals) >= age(emitted.totals) else emitted
+        self._counted, self._totals = newer.cursors, newer.totals
+        context.progress.restore(self._totals, emitted.closed_us)
+        # Not behind the windows that are out, although a channel that was idle then may have woken since.
+        reached_us = max((w for w in (restored.watermark_us, emitted.closed_us) if w is not None), default=None)
+        self._port.restore(restored.cursors, restored.ended, watermark_us=reached_us)
+
+    @property
+    def _last_manifest(self) -> EpochManifest | None:
+        return self._context.log.epochs.last_manifest
+
+    def _take_all(self, batch: PortBatch) -> None:
+        self._begin()
+        for origin, table in zip(batch.origins, batch.tables, strict=True):
+            self._take(origin, table)
+        self._held_bytes = sum(table.get_total_buffer_size() for table in batch.tables)
+
+    def _begin(self) -> None:
+        """Leave out windows of which rows may be missing. None of them is out: the watermark waits for all channels."""
+        until_us, progress = self._port.incomplete_until_us, self._context.progress
+        if until_us is None:
+            return
+        period_us = self._window.slide_us
+        starts_at_us = (until_us // period_us + 1) * period_us
+        if progress.starts_at_us is None or starts_at_us > progress.starts_at_us:
+            self._state.open.begin_at(starts_at_us)
+            progress.starts_at_us = starts_at_us
+
+    def _take(self, origin: Origin, table: pa.Table) -> None:
+        """Rows that were counted before a crash come again after it."""
+        dropped = self._state.open.add(origin.view, table)
+        if self._context.progress.starts_at_us is not None or not self._tells_late():
+            # Rows from before the beginning are not late.
+            dropped = 0
+        self._since_checkpoint_bytes += table.get_total_buffer_size()
+        if origin.epoch >= self._counted.get(origin.channel, 0):
+            self._totals = self._totals.plus(rows_in=table.num_rows, rows_late=dropped)
+
+    def _tells_late(self) -> bool:
+        """Whether rows of windows that are out are late; those that a predecessor has taken in time are not."""
+        succession, watermark_us = self._succession, self._port.watermark_us
+        if succession is None or (succession.taken_over and succession.closed_us is None):
+            return True
+        closed_us = succession.closed_us
+        return closed_us is not None and watermark_us is not None and watermark_us > closed_us
+
+    async def _maybe_checkpoint(self, batch: PortBatch) -> None:
+        limits, clock, memory = self._context.limits, self._context.clock, self._context.memory
+        waited_s = clock.monotonic() - self._checkpoint_s
+        # A run for every trifle would make closing windows slow.
+        together_bytes = min(self._state.open.size_bytes, memory.limit_bytes) // TAIL_SHARE
+        if not memory.make_room():
+            together_bytes = 0
+        due = self._since_checkpoint_bytes >= max(limits.checkpoint_bytes, together_bytes)
+        due = due or waited_s >= limits.checkpoint_interval.total_seconds()
+        moved = dict(batch.cursors) != dict(self._checkpoint.cursors)
+        if moved and (due or batch.ended):
+            await self._save_checkpoint(batch.cursors)
+
+    async def _combined(self, sql: str, rows: pa.Table) -> pa.Table:
+        """Fewer partials of the same."""
+        spec, site = self._context.spec, self._context.site
+        result = await self._context.run(partial(EpochRequest, spec.task_id, sql, ArrowScan(without_bins(rows)), site))
+        return result.table
+
+    async def _save_checkpoint(self, cursors: Mapping[str, int], closing: Closing | None = None) -> None:
+        checkpoint = Checkpoint(
+            self._checkpoint.number + 1,
+            dict(cursors),
+            self._port.ended_channels,
+            closed_us=self._state.open.closed_us,
+            watermark_us=self._watermark_us(),
+            totals=self._totals,
+            closing=closing,
+            succession=self._succession,
+        )
+        await self._state.save(checkpoint)
+        reached(FaultPoint.CHECKPOINT_DONE)
+        self._checkpoint = checkpoint
+        self._checkpoint_s = self._context.clock.monotonic()
+        self._since_checkpoint_bytes = 0
+        await self._context.in_thread(lambda: self._port.acknowledge(checkpoint.cursors))
+        reached(FaultPoint.CHECKPOINT_ACKNOWLEDGED)
+
+    def _watermark_us(self) -> int | None:
+        """The watermark from which a restarted task goes on."""
+        return self._port.watermark_us
+
+    def _record(self, batch: PortBatch, started_s: float, emission: Emission) -> None:
+        progress, clock = self._context.progress, self._context.clock
+        progress.totals = self._totals
+        progress.watermark_us = batch.watermark_us
+        progress.measure(
+            lag_rows=self._port.lag_rows, state_rows=self._state.open.rows, state_bytes=self._state.open.size_bytes
+        )
+        finished_s = clock.monotonic()
+        progress.epoch_done(
+            Sample(
+                finished_s,
+                finished_s - started_s,
+                batch.rows,
+                emission.rows,
+                emission.size_bytes,
+                held_bytes=self._held_bytes,
+                operators=emission.operators,
+            )
+        )

@@ -1,0 +1,116 @@
+"""How a shadow follows the channel of its predecessor: which windows are out, and where the channel ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from site_agent.base.errors import CorruptEpochError, LostChannelError, UnknownChannelError
+from site_agent.channels.log import ChannelLog
+from site_agent.channels.manifest import EndMark
+from site_agent.tasks.context import TaskContext
+from site_agent.tasks.spec import TakeOver
+
+T = TypeVar("T")
+
+PATIENCE_S = 1.0
+"""A channel that cannot be had is looked for again so often."""
+
+
+class Control:
+    """One reader of the channel, of whose epochs it takes watermarks and counts. Belongs to one event loop.
+
+    `heard` is the next epoch that is not counted.
+    """
+
+    def __init__(self, context: TaskContext, log: ChannelLog, heard: int) -> None:
+        self._context = context
+        self._log = log
+        self.heard = heard
+        self.rows = 0
+        """Of the epochs heard."""
+        self.size_bytes = 0
+
+    @property
+    def watermark_us(self) -> int | None:
+        """Windows that end by then are out."""
+        standing = self._log.standing
+        return standing.watermark_us if standing is not None else None
+
+    @property
+    def idle(self) -> bool:
+        standing = self._log.standing
+        return standing is not None and standing.idle
+
+    @property
+    def end(self) -> EndMark | None:
+        """How the channel has ended; None: it has not, or not everything before was heard."""
+        return self._log.end if self.heard >= self._log.next_epoch else None
+
+    async def hear(self) -> None:
+        """Count the epochs that are here, and acknowledge nothing."""
+        first = max(self.heard, self._log.first_epoch)
+        for epoch in range(first, self._log.next_epoch):
+            manifest = await undamaged(self._context, partial(self._log.epochs.manifest, epoch))
+            self.rows += manifest.rows
+            self.size_bytes += manifest.size_bytes
+            self.heard = epoch + 1
+        self.heard = max(self.heard, first)
+
+    async def news(self) -> None:
+        """Return once there is an epoch that was not heard, or the end."""
+        await patiently(self._context, self._log, self.heard)
+
+    def acknowledge(self, heard: int) -> None:
+        """Epochs before `heard` are not needed any more, even after a crash."""
+        first = min(heard, self._log.next_epoch)
+        if first > 0:
+            self._context.router.acknowledge(self._log.id, self._context.spec.task_id, first - 1)
+
+
+async def follow(context: TaskContext, take_over: TakeOver, heard: int) -> Control:
+    """Subscribe the predecessor's channel."""
+    spec = context.spec
+    log = await context.router.subscribe(
+        take_over.predecessor_channel, take_over.predecessor_site, spec.task_id, query_id=spec.query_id
+    )
+    return Control(context, log, heard)
+
+
+async def release(context: TaskContext, take_over: TakeOver) -> None:
+    """Tell the predecessor's site that nothing of its channel, which has ended, is needed here; then unsubscribe."""
+    router, reader, channel = context.router, context.spec.task_id, take_over.predecessor_channel
+    if channel not in router.subscriptions(reader):
+        return
+    control = await follow(context, take_over, 0)
+    log = router.store.open(channel)
+    while log.end is None:
+        await patiently(context, log, log.next_epoch)
+    await context.in_thread(lambda: control.acknowledge(log.next_epoch))
+    await router.finished(channel)
+    await router.unsubscribe(channel, reader)
+
+
+async def until_ended(context: TaskContext, log: ChannelLog) -> None:
+    """Return once all of the channel is here, however long its site does not send it."""
+    while log.end is None:
+        await patiently(context, log, log.next_epoch)
+
+
+async def patiently(context: TaskContext, log: ChannelLog, epoch: int) -> None:
+    """Return once the epoch is here, or the channel has ended; or after a while in which it could not be had."""
+    with suppress(LostChannelError, UnknownChannelError):
+        await log.state.wait(epoch)
+        return
+    await context.clock.sleep(PATIENCE_S)
+
+
+async def undamaged(context: TaskContext, read: Callable[[], T]) -> T:
+    """What `read` returns, in a thread; a damaged epoch of a copy is fetched again first."""
+    while True:
+        try:
+            return await context.in_thread(read)
+        except CorruptEpochError as damage:
+            await context.router.put_right(damage)

@@ -1,0 +1,140 @@
+"""What a merge does for the task that takes its place: it sends a checkpoint, and ends its channel between two epochs.
+
+Both are asked for by the assignment, and may be taken back. An assignment without the cut is in force once the task
+has taken it over: a cut that is being stored by then is waited for, and after it there is none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+from contract.handover import HandoverReport
+from machine.faults import reached
+from site_agent.base.errors import SiteAgentError
+from site_agent.base.faults import FaultPoint
+from site_agent.channels.log import ChannelLog
+from site_agent.channels.manifest import EndMark
+from site_agent.tasks.checkpoint import Checkpoint
+from site_agent.tasks.context import TaskContext
+from site_agent.tasks.handover.seed import Seed, SeedHead, SeedWithdrawnError, publish
+from site_agent.tasks.merge_state import MergeState
+from site_agent.tasks.spec import HandOver, WindowSpec
+
+logger = logging.getLogger(__name__)
+
+RETRY_S = 5.0
+"""After a seed that could not be published the next one is begun so much later."""
+
+
+class HandingOver:
+    """Of one attempt of a task. Belongs to one event loop."""
+
+    def __init__(self, context: TaskContext, window: WindowSpec) -> None:
+        self._context = context
+        self._window = window
+        self._wanted = context.spec.hand_over
+        self._cutting = asyncio.Lock()
+        self._seeding: asyncio.Task[None] | None = None
+        self._not_before_s = 0.0
+        self._closed = False
+
+    async def want(self, wanted: HandOver | None) -> None:
+        """Do this from now on. Returns when nothing else is done any more."""
+        async with self._cutting:
+            before, self._wanted = self._wanted, wanted
+        if _seed_channel(before) != _seed_channel(wanted):
+            await self._stop_seeding()
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._stop_seeding()
+
+    @property
+    def wants_cut(self) -> bool:
+        return self._wanted is not None and self._wanted.cut and self._context.log.end is None
+
+    async def cut(self) -> None:
+        """End the channel in favour of the successor's, unless that has been taken back. Call it between two epochs."""
+        context, log = self._context, self._context.log
+        async with self._cutting:
+            wanted = self._wanted
+            if wanted is None or not wanted.cut:
+                return
+            standing = log.standing
+            end = EndMark(
+                log.next_epoch - 1 if log.next_epoch else None,
+                wanted.successor_channel,
+                wanted.successor_site,
+                standing.watermark_us if standing is not None else None,
+            )
+            await context.in_thread(lambda: log.finish_as(end))
+            reached(FaultPoint.CUT_STORED)
+        logger.info("handed over site=%s task=%s to=%s", context.site, log.id, wanted.successor_channel)
+
+    def wants_seed(self, cursors: Mapping[str, int]) -> bool:
+        """Whether a checkpoint with these cursors is to be made and published."""
+        seed = self._wanted.seed if self._wanted is not None else None
+        if seed is None or (self._seeding is not None and not self._seeding.done()) or self._seeded:
+            return False
+        late = self._context.clock.monotonic() >= self._not_before_s
+        return late and all(cursors.get(c, first) >= first for c, first in seed.first_epochs.items())
+
+    def seed(self, checkpoint: Checkpoint, state: MergeState) -> None:
+        """Publish this checkpoint, which was stored just now, while the task goes on."""
+        channel = _seed_channel(self._wanted)
+        if channel:
+            head = SeedHead(checkpoint, self._context.log.next_epoch)
+            self._seeding = asyncio.create_task(self._publish(channel, Seed(head, self._window, state.pin()), state))
+
+    def report(self) -> HandoverReport | None:
+        """None: it hands nothing over."""
+        cut = report_of_cut(self._context.log, self._context.site)
+        if cut is None and self._wanted is None:
+            return None
+        found = cut or HandoverReport()
+        return HandoverReport(self._seeded, found.cut, found.last_epoch, found.drained)
+
+    @property
+    def _seeded(self) -> bool:
+        channel = _seed_channel(self._wanted)
+        return bool(channel) and self._seed_log(channel).end is not None
+
+    def _still_wants(self, channel: str) -> bool:
+        return not self._closed and _seed_channel(self._wanted) == channel
+
+    def _seed_log(self, channel: str) -> ChannelLog:
+        return self._context.router.store.open(channel)
+
+    async def _publish(self, channel: str, seed: Seed, state: MergeState) -> None:
+        context = self._context
+        try:
+            log = self._seed_log(channel)
+            await context.in_thread(lambda: publish(log, seed, lambda: self._still_wants(channel)))
+        except SeedWithdrawnError:
+            return
+        except SiteAgentError as error:
+            # The task itself goes on, and its successor waits.
+            logger.warning("no seed yet site=%s task=%s: %s", context.site, context.log.id, error.message)
+            self._not_before_s = context.clock.monotonic() + RETRY_S
+        finally:
+            state.unpin()
+
+    async def _stop_seeding(self) -> None:
+        seeding, self._seeding = self._seeding, None
+        if seeding is not None:
+            # Not cancelled: its thread looks whether it is still wanted.
+            await asyncio.wait({seeding})
+
+
+def report_of_cut(log: ChannelLog, site: str) -> HandoverReport | None:
+    """Of a channel of this site that has ended in favour of another; None: it has not."""
+    end = log.end
+    if end is None or not end.successor_channel:
+        return None
+    return HandoverReport(cut=True, last_epoch=end.last_epoch, drained=log.readers.drained(site))
+
+
+def _seed_channel(wanted: HandOver | None) -> str:
+    return wanted.seed.channel if wanted is not None and wanted.seed is not None else ""

@@ -1,0 +1,247 @@
+"""A task that is to take another one's place, until it has: it takes all input, keeps checkpoints, publishes nothing.
+
+It begins with a checkpoint of the other task, its seed, which it stores as its own first one before it acknowledges
+any input. It drops the windows that the other task's channel says are out. When that channel has ended in its favour,
+it drops those up to the last watermark and stores a checkpoint that says so: from then on it never looks at the
+channel again, so windows that are out stay out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from contract.handover import HandoverReport
+from contract.tasks import TaskState
+from machine.faults import reached
+from site_agent.base.errors import SiteAgentError
+from site_agent.base.faults import FaultPoint
+from site_agent.channels.log import ChannelLog
+from site_agent.channels.manifest import EndMark
+from site_agent.port import PortBatch
+from site_agent.tasks.checkpoint import Checkpoint, Succession
+from site_agent.tasks.context import TaskContext
+from site_agent.tasks.copies import check_whole
+from site_agent.tasks.emission import Emission
+from site_agent.tasks.gather import TAIL_SHARE, GatheringTask
+from site_agent.tasks.handover.control import Control, follow, undamaged, until_ended
+from site_agent.tasks.handover.seed import SeedHead, head_of, rows_of
+from site_agent.tasks.spec import InputSpec, TakeOver, WindowSpec
+
+NEAR_EPOCHS = 2
+"""A shadow that has no more epochs of an input to take has caught up: so many may come at any moment."""
+
+
+class Shadow(GatheringTask):
+    """`run` returns when it is stored that the task has taken over."""
+
+    def __init__(
+        self, context: TaskContext, window: WindowSpec, take_over: TakeOver, *, waits_for_idle: bool = False
+    ) -> None:
+        super().__init__(
+            context,
+            window,
+            waits_for_idle=waits_for_idle,
+            beside=[take_over.predecessor_channel, take_over.seed_channel],
+        )
+        self._take_over = take_over
+        self._held: dict[str, ChannelLog] = {}
+        self._control: Control | None = None
+        self._followed = asyncio.Event()
+
+    @property
+    def handover(self) -> HandoverReport:
+        """The first epochs are told of all inputs, or of none."""
+        first = {channel: _first_epoch(log, self._is_local(channel)) for channel, log in self._held.items()}
+        known = {channel: epoch for channel, epoch in first.items() if epoch is not None}
+        restored = self._checkpoint.number > 0
+        return HandoverReport(
+            first_epochs=known if len(known) == len(first) else {},
+            restored=restored,
+            caught_up=restored and self._restored and self._port.is_near(NEAR_EPOCHS),
+        )
+
+    async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
+        await super().set_inputs(inputs)
+        await self._hold_inputs()
+
+    async def run(self) -> None:
+        context = self._context
+        async with context.attempt():
+            await self._restore()
+        await self._hold_inputs()
+        self._control = control = await follow(context, self._take_over, 0)
+        predecessor = self._take_over.predecessor_channel
+        if not self._checkpoint.number:
+            context.progress.enter(TaskState.RUNNING, f"waits for the state of {predecessor}")
+            await self._restore_seed()
+        await context.router.unsubscribe(self._take_over.seed_channel, context.spec.task_id)
+        assert self._succession is not None
+        control.heard = self._succession.heard
+        self._restored = True
+        await self._read_inputs()
+        context.progress.enter(TaskState.RUNNING, f"follows {predecessor}")
+        following = asyncio.create_task(self._follow(control))
+        try:
+            while (end := await self._hear(control)) is None:
+                await self._step()
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+        if end.successor_channel != context.spec.task_id:
+            await self._stay_behind(end)
+        async with context.attempt():
+            await self._mark(control, end)
+
+    async def _hold_inputs(self) -> None:
+        """Subscribe all inputs: what the predecessor has not read yet must be kept here until the state has come."""
+        context = self._context
+        reader, query_id = context.spec.task_id, context.spec.query_id
+        done = self._checkpoint.ended
+        for item in self._inputs:
+            if item.channel not in self._held and item.channel not in done:
+                log = await context.router.subscribe(item.channel, item.site, reader, query_id=query_id)
+                if item.view in self._views:
+                    self._held[item.channel] = log
+        listed = {item.channel for item in self._inputs}
+        self._held = {channel: log for channel, log in self._held.items() if channel in listed}
+
+    def _is_local(self, channel: str) -> bool:
+        return any(item.channel == channel and item.site == self._context.site for item in self._inputs)
+
+    async def _restore_seed(self) -> None:
+        """Make the predecessor's checkpoint one's own.
+
+        Raises:
+            SiteAgentError: it is not whole, or needs epochs of the inputs that this site does not hold.
+        """
+        context, channel = self._context, self._take_over.seed_channel
+        log = await context.router.subscribe(
+            channel, self._take_over.predecessor_site, context.spec.task_id, query_id=context.spec.query_id
+        )
+        await until_ended(context, log)
+        check_whole(log)
+        head = head_of(await undamaged(context, lambda: log.epochs.read(0)), channel)
+        self._check_held(head)
+        await self._fill(log, head)
+        async with context.attempt():
+            checkpoint = replace(
+                head.checkpoint,
+                number=1,
+                succession=Succession(self._take_over.predecessor_channel, heard=head.next_epoch),
+            )
+            await self._state.save(checkpoint)
+            reached(FaultPoint.SEED_RESTORED)
+            # As after a restart, so that there is one way to begin with a checkpoint.
+            self._state.close()
+            await self._restore()
+
+    async def _fill(self, log: ChannelLog, head: SeedHead) -> None:
+        """Take in the rows of a seed; what is much is written to disk on the way."""
+        state = self._state
+        state.open.advance(head.checkpoint.closed_us)
+        much_bytes = state.memory.limit_bytes // TAIL_SHARE
+        spilled = 0
+        for epoch in range(1, log.next_epoch):
+            table = await undamaged(self._context, partial(log.epochs.read, epoch))
+            if table is None:
+                continue
+            view, rows = rows_of(table, head, log.id)
+            if view not in self._views:
+                raise SiteAgentError(f"channel {log.id} has rows of {view!r}, which the task does not know")
+            state.open.add(view, rows)
+            if sum(windows.fresh_bytes for windows in state.open.windows.values()) > much_bytes:
+                await state.spill(spilled)
+                spilled += 1
+
+    def _check_held(self, head: SeedHead) -> None:
+        """Raises SiteAgentError when a checkpoint needs an epoch that this site does not hold."""
+        for channel, log in self._held.items():
+            cursor = head.checkpoint.cursors.get(channel)
+            if cursor is not None and channel not in head.checkpoint.ended and cursor < log.first_epoch:
+                raise SiteAgentError(
+                    f"the state of {self._take_over.predecessor_channel} needs epoch {cursor} of {channel},"
+                    f" and the oldest one here is {log.first_epoch}",
+                    ids={"channel": channel, "epoch": str(cursor)},
+                )
+
+    async def _follow(self, control: Control) -> None:
+        """Interrupt the task's wait whenever the predecessor's channel has news."""
+        while True:
+            self._followed.clear()
+            await control.news()
+            self._interrupt()
+            await self._followed.wait()
+
+    async def _hear(self, control: Control) -> EndMark | None:
+        """Drop what is out; how the predecessor's channel has ended, if it has."""
+        self._news = False
+        await control.hear()
+        self._totals = self._totals.plus(rows_out=control.rows, bytes_out=control.size_bytes)
+        control.rows = control.size_bytes = 0
+        assert self._succession is not None
+        self._succession = replace(self._succession, heard=control.heard)
+        if control.watermark_us is not None:
+            await self._context.in_thread(partial(self._state.open.advance, control.watermark_us))
+        self._followed.set()
+        return control.end
+
+    async def _step(self) -> None:
+        context = self._context
+        batch = await self._next()
+        if batch is None:
+            if self._checkpoint_is_due():
+                async with context.attempt():
+                    await self._save_and_acknowledge()
+            return
+        started_s = context.clock.monotonic()
+        async with context.attempt():
+            await self._take_in(batch, started_s)
+
+    async def _take_in(self, batch: PortBatch, started_s: float) -> None:
+        self._take_all(batch)
+        before = self._checkpoint
+        await self._maybe_checkpoint(batch)
+        if self._checkpoint is not before:
+            await self._acknowledge_control(self._checkpoint)
+        self._record(batch, started_s, Emission())
+
+    async def _save_and_acknowledge(self) -> None:
+        await self._save_checkpoint(self._port.cursors)
+        await self._acknowledge_control(self._checkpoint)
+
+    async def _acknowledge_control(self, checkpoint: Checkpoint) -> None:
+        control, succession = self._control, checkpoint.succession
+        if control is not None and succession is not None:
+            await self._context.in_thread(lambda: control.acknowledge(succession.heard))
+
+    async def _stay_behind(self, end: EndMark) -> None:
+        """The predecessor goes on by itself to its end, or another task continues it: the master ends this one."""
+        predecessor = self._take_over.predecessor_channel
+        why = f"{predecessor} goes on as {end.successor_channel}" if end.successor_channel else f"{predecessor} ended"
+        self._context.progress.enter(TaskState.RUNNING, f"is not needed: {why}")
+        await asyncio.Event().wait()
+
+    async def _mark(self, control: Control, end: EndMark) -> None:
+        """Store that the task has taken over, with the windows that are out."""
+        if end.closed_us is not None:
+            await self._context.in_thread(partial(self._state.open.advance, end.closed_us))
+        assert self._succession is not None
+        self._succession = replace(
+            self._succession, from_epoch=end.next_epoch, closed_us=end.closed_us, idle=control.idle
+        )
+        await self._save_checkpoint(self._port.cursors)
+        reached(FaultPoint.TAKEOVER_MARKED)
+
+    def _watermark_us(self) -> int | None:
+        """Once the task has taken over, from the windows that are out: those behind them are still to be emitted."""
+        succession = self._succession
+        return succession.closed_us if succession is not None and succession.taken_over else super()._watermark_us()
+
+
+def _first_epoch(log: ChannelLog, local: bool) -> int | None:
+    """The oldest epoch that is held here or will come; None: that is not known yet of a copy."""
+    known = local or log.next_epoch > 0 or log.end is not None or log.standing is not None
+    return log.first_epoch if known else None
