@@ -68,6 +68,10 @@ class EndMark:
     successor_site: str = ""
     closed_us: int | None = None
     """With a successor: windows that end by then are out, and the successor emits those that end later."""
+    cursors: Mapping[str, int] = field(default_factory=dict)
+    """With a successor: by input, the next epoch that the task did not take."""
+    rows_late: int = 0
+    """Of the rows that it took, how many were late."""
 
     @property
     def next_epoch(self) -> int:

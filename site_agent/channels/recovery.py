@@ -112,8 +112,15 @@ def _read_end(path: Path) -> EndMark | None:
     value = read_json(path)
     if value is None:
         return None
-    # An agent of an earlier version has written no `closed_us`.
-    return EndMark(value["last_epoch"], value["successor_channel"], value["successor_site"], value.get("closed_us"))
+    # An agent of an earlier version has written nothing of what concerns successors.
+    return EndMark(
+        value["last_epoch"],
+        value["successor_channel"],
+        value["successor_site"],
+        value.get("closed_us"),
+        value.get("cursors", {}),
+        value.get("rows_late", 0),
+    )
 
 
 def _read_standing(path: Path) -> Standing | None:

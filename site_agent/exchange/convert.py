@@ -39,13 +39,16 @@ def end_to_proto(end: EndMark) -> pb.EndOfChannel:
         successor_channel=end.successor_channel,
         successor_site=end.successor_site,
         closed_us=end.closed_us,
+        cursors=end.cursors,
+        rows_late=end.rows_late,
     )
 
 
 def end_from_proto(message: pb.EndOfChannel) -> EndMark:
     last_epoch = message.last_epoch if message.HasField("last_epoch") else None
     closed_us = message.closed_us if message.HasField("closed_us") else None
-    return EndMark(last_epoch, message.successor_channel, message.successor_site, closed_us)
+    cursors = dict(sorted(message.cursors.items()))
+    return EndMark(last_epoch, message.successor_channel, message.successor_site, closed_us, cursors, message.rows_late)
 
 
 def standing_to_proto(standing: Standing) -> pb.Standing:

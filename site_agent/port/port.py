@@ -328,7 +328,8 @@ class Port:
             await self._router.offload.run(self.acknowledge, {item.channel: known})
         resumed = continues or bool(cursor)
         state = self._states[item.channel] = InputState(item, log, cursor or item.from_epoch, resumed=resumed)
-        state.missed = not self._router.holds(item.channel, item.bins)
+        held_from = self._router.held_from(item.channel, item.bins)
+        state.missed = held_from is None or (bool(held_from) and max(cursor or 0, log.first_epoch) < held_from)
         return state
 
     async def _leave(self, channel: str) -> None:

@@ -31,13 +31,26 @@ class Readers:
     query_id: str
     by_name: Mapping[str, Reader] = field(default_factory=dict)
     bins: tuple[int, ...] = ()
-    """The bins of which the copy has the rows, for as long as there is one; empty: all rows."""
+    """The bins of which the copy gets the rows now; empty: all rows."""
+    narrower: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    """What it got before, oldest first: bins, each with the first epoch of which it got more."""
     told_end: bool = False
     """The copy has all that the channel will ever have, and the producer knows it: nothing is left to transfer."""
 
-    def hold(self, bins: Collection[int]) -> bool:
-        """Whether the copy has the rows of these bins; of no bins: all rows."""
-        return not self.bins or (bool(bins) and set(bins) <= set(self.bins))
+    def held_from(self, bins: Collection[int]) -> int | None:
+        """The first epoch from which on the copy has the rows of these bins (none: all rows); None: it has not."""
+        begin: int | None = None
+        first = 0
+        for until, had in (*self.narrower, (None, self.bins)):
+            holds = not had or (bool(bins) and set(bins) <= set(had))
+            begin = (first if begin is None else begin) if holds else None
+            first = until if until is not None else first
+        return begin
+
+    def widened(self, bins: Collection[int], next_epoch: int) -> Readers:
+        """The copy gets these bins, too, from that epoch on; of no bins: all rows."""
+        wider = tuple(sorted({*self.bins, *bins})) if bins else ()
+        return replace(self, bins=wider, narrower=(*self.narrower, (next_epoch, self.bins)))
 
     def joined(self, name: str, *, keeps: bool) -> Readers:
         return replace(self, by_name={**self.by_name, name: Reader(keeps)}) if name not in self.by_name else self
@@ -78,6 +91,7 @@ def save_readers(files: Files, directory: Path, readers: Readers) -> None:
         "query_id": readers.query_id,
         "readers": {name: reader.keeps for name, reader in readers.by_name.items()},
         "bins": list(readers.bins),
+        "narrower": [[until, list(bins)] for until, bins in readers.narrower],
         "told_end": readers.told_end,
     }
     write_json(files, directory / READERS_FILE, value, durable=True)
@@ -91,6 +105,6 @@ def load_readers(directory: Path) -> Readers | None:
     by_name = {str(name): Reader(bool(keeps)) for name, keeps in value["readers"].items()}
     # An agent of an earlier version has written none: it copied whole channels.
     bins = tuple(map(int, value.get("bins", ())))
-    return Readers(
-        str(value["from_site"]), str(value["query_id"]), by_name, bins, told_end=bool(value.get("told_end", False))
-    )
+    narrower = tuple((int(until), tuple(map(int, had))) for until, had in value.get("narrower", ()))
+    told_end = bool(value.get("told_end", False))
+    return Readers(str(value["from_site"]), str(value["query_id"]), by_name, bins, narrower, told_end)

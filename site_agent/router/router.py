@@ -90,13 +90,14 @@ class Router:
         if channel in self._pulls:
             self._pulls[channel].onward_us = onward_us
 
-    def holds(self, channel: str, bins: Collection[int]) -> bool:
-        """Whether the channel's rows of these bins are here, or will come; of no bins: all of its rows.
+    def held_from(self, channel: str, bins: Collection[int]) -> int | None:
+        """The first epoch from which on the channel's rows of these bins are here, or will come; None: they are not.
 
-        A copy has the bins that were read here when it was begun.
+        A copy has the bins that are read here, each from the epoch on at which its first reader joined. No bins: all
+        rows.
         """
         readers = self._readers.get(channel)
-        return readers is None or readers.hold(bins)
+        return 0 if readers is None else readers.held_from(bins)
 
     async def subscribe(
         self, channel: str, from_site: str, reader: str, *, query_id: str = "", keeps: bool = False
@@ -120,14 +121,20 @@ class Router:
             self._joining = channel
             try:
                 log = await self.offload.run(self.store.open, channel)
+                if reader not in known.by_name:
+                    known = await self._widened(log, known, bins)
                 joined = known.joined(reader, keeps=keeps)
                 if joined is not known:
                     await self.offload.run(save_readers, self.store.files, log.directory, joined)
                     reached(FaultPoint.READERS_STORED)
                 with self._changing:
                     # Another reader may have acknowledged in the meantime.
-                    joined = self._readers.get(channel, known).joined(reader, keeps=keeps)
+                    now = self._readers.get(channel, known)
+                    joined = replace(now, bins=known.bins, narrower=known.narrower).joined(reader, keeps=keeps)
                     self._readers[channel] = joined
+            except BaseException:
+                await self._go_on(channel)
+                raise
             finally:
                 self._joining = None
             if from_site == self.site:
@@ -135,6 +142,21 @@ class Router:
             elif channel not in self._pulls:
                 await self._start_pull(log, joined)
             return log
+
+    async def _widened(self, log: ChannelLog, known: Readers, bins: Collection[int]) -> Readers:
+        """Have a copy get more bins from its next epoch on; nothing is under way meanwhile."""
+        if not known.by_name or known.from_site == self.site or known.held_from(bins) is not None:
+            return known
+        pull = self._pulls.pop(log.id, None)
+        if pull is not None:
+            await pull.close()
+        return known.widened(bins, log.next_epoch)
+
+    async def _go_on(self, channel: str) -> None:
+        """Have a copy filled as before, where that was stopped to get more bins."""
+        readers = self._readers.get(channel)
+        if readers is not None and readers.from_site != self.site and channel not in self._pulls:
+            await self._start_pull(self.store.open(channel), readers)
 
     def may_join(self, channel: str, from_site: str, reader: str) -> bool:
         """Return True when the reader does not read the channel yet, and nobody here has it from another site."""

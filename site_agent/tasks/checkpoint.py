@@ -55,6 +55,8 @@ class Succession:
     """Windows that end by then were emitted by the predecessor."""
     idle: bool = False
     """The predecessor was idle at its end."""
+    taken: Mapping[str, int] = field(default_factory=dict)
+    """By input, the next epoch that the predecessor had not taken at its end: it has told of late rows before."""
 
     @property
     def taken_over(self) -> bool:
@@ -72,6 +74,9 @@ class Checkpoint:
     """Windows up to here are not in the state."""
     watermark_us: int | None = None
     totals: Totals = field(default_factory=Totals)
+    counted: Mapping[str, int] = field(default_factory=dict)
+    """By channel, the next epoch that is not among the totals, where that is beyond the cursor: it was read before a
+    crash, and is read again."""
     out: int | None = None
     """Of a task that reads its own channel after a crash: the first epoch that is not in the state."""
     closing: Closing | None = None
@@ -231,6 +236,7 @@ def _described(checkpoint: Checkpoint) -> dict[str, Any]:
         "closed_us": checkpoint.closed_us,
         "watermark_us": checkpoint.watermark_us,
         "totals": checkpoint.totals.to_json(),
+        "counted": dict(checkpoint.counted),
         "out": checkpoint.out,
         "closing": None if closing is None else {"watermark_us": closing.watermark_us, "idle": closing.idle},
         "succession": None if checkpoint.succession is None else asdict(checkpoint.succession),
@@ -247,6 +253,7 @@ def _checkpoint(value: Mapping[str, Any]) -> Checkpoint:
         value["closed_us"],
         value["watermark_us"],
         Totals.from_json(value["totals"]),
+        value.get("counted", {}),
         value.get("out"),
         None if closing is None else Closing(closing["watermark_us"], closing["idle"]),
         None if value.get("succession") is None else Succession(**value["succession"]),

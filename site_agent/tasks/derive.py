@@ -85,7 +85,7 @@ class DeriveTask(Task):
                 self._input.channel, self._input.site, spec.task_id, query_id=spec.query_id
             )
             self._source = source
-            if not context.router.holds(source.id, ()):
+            if context.router.held_from(source.id, ()) != 0:
                 # Parts of a merge read some bins of it here, so the copy has no others.
                 await self._give_up()
             await self._acknowledge(source)

@@ -115,8 +115,9 @@ class GatheringTask(PortTask):
         self._state.open.advance(max(closed, default=None))
         restored = self._checkpoint
         # Of the two records of what was read, the newer one holds.
-        newer = restored if age(restored.totals) >= age(emitted.totals) else emitted
-        self._counted, self._totals = newer.cursors, newer.totals
+        self._counted, self._totals = {**restored.cursors, **restored.counted}, restored.totals
+        if age(emitted.totals) > age(restored.totals):
+            self._counted, self._totals = emitted.cursors, emitted.totals
         context.progress.restore(self._totals, emitted.closed_us)
         # Not behind the windows that are out, although a channel that was idle then may have woken since.
         reached_us = max((w for w in (restored.watermark_us, emitted.closed_us) if w is not None), default=None)
@@ -146,20 +147,23 @@ class GatheringTask(PortTask):
     def _take(self, origin: Origin, table: pa.Table) -> None:
         """Rows that were counted before a crash come again after it."""
         dropped = self._state.open.add(origin.view, table)
-        if self._context.progress.starts_at_us is not None or not self._tells_late():
+        if self._context.progress.starts_at_us is not None or not self._tells_late(origin):
             # Rows from before the beginning are not late.
             dropped = 0
         self._since_checkpoint_bytes += table.get_total_buffer_size()
         if origin.epoch >= self._counted.get(origin.channel, 0):
             self._totals = self._totals.plus(rows_in=table.num_rows, rows_late=dropped)
 
-    def _tells_late(self) -> bool:
-        """Whether rows of windows that are out are late; those that a predecessor has taken in time are not."""
-        succession, watermark_us = self._succession, self._port.watermark_us
-        if succession is None or (succession.taken_over and succession.closed_us is None):
+    def _counted_beyond(self, cursors: Mapping[str, int]) -> dict[str, int]:
+        """By channel, the next epoch that is not among the totals, where that is beyond these cursors."""
+        return {channel: epoch for channel, epoch in self._counted.items() if epoch > cursors.get(channel, 0)}
+
+    def _tells_late(self, origin: Origin) -> bool:
+        """Whether rows of windows that are out are late and not told yet: a predecessor tells of those that it took."""
+        succession = self._succession
+        if succession is None:
             return True
-        closed_us = succession.closed_us
-        return closed_us is not None and watermark_us is not None and watermark_us > closed_us
+        return succession.taken_over and origin.epoch >= succession.taken.get(origin.channel, 0)
 
     async def _maybe_checkpoint(self, batch: PortBatch) -> None:
         limits, clock, memory = self._context.limits, self._context.clock, self._context.memory
@@ -188,6 +192,7 @@ class GatheringTask(PortTask):
             closed_us=self._state.open.closed_us,
             watermark_us=self._watermark_us(),
             totals=self._totals,
+            counted=self._counted_beyond(cursors),
             closing=closing,
             succession=self._succession,
         )

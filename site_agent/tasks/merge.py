@@ -111,7 +111,8 @@ class MergeTask(GatheringTask):
         """What is due for a successor, between two batches."""
         self._news = False
         if self._handing.wants_cut:
-            await self._handing.cut()
+            cursors = self._port.cursors
+            await self._handing.cut({**cursors, **self._counted_beyond(cursors)}, self._totals.rows_late)
         elif self._handing.wants_seed(self._port.cursors):
             async with self._context.attempt():
                 await self._save_checkpoint(self._port.cursors)
@@ -203,7 +204,8 @@ class MergeTask(GatheringTask):
             rows_out = merged.num_rows if merged is not None else 0
             self._held_bytes = max(self._held_bytes, merged.get_total_buffer_size() if merged is not None else 0)
             self._totals = self._totals.plus(rows_out=rows_out)
-            commit: dict[str, Json] = {"cursors": dict(cursors), "totals": self._totals.to_json()}
+            counted: dict[str, Json] = {**cursors, **self._counted_beyond(cursors)}
+            commit: dict[str, Json] = {"cursors": counted, "totals": self._totals.to_json()}
             reached(FaultPoint.WINDOW_CLOSED)
             if last:
                 manifest = await self._publish(merged, watermark_us, commit, idle=idle)

@@ -55,8 +55,13 @@ class HandingOver:
     def wants_cut(self) -> bool:
         return self._wanted is not None and self._wanted.cut and self._context.log.end is None
 
-    async def cut(self) -> None:
-        """End the channel in favour of the successor's, unless that has been taken back. Call it between two epochs."""
+    async def cut(self, cursors: Mapping[str, int], rows_late: int) -> None:
+        """End the channel in favour of the successor's, unless that has been taken back. Call it between two epochs.
+
+        Args:
+            cursors: by input, the next epoch that the task has not taken.
+            rows_late: how many rows were late of those before.
+        """
         context, log = self._context, self._context.log
         async with self._cutting:
             wanted = self._wanted
@@ -68,6 +73,8 @@ class HandingOver:
                 wanted.successor_channel,
                 wanted.successor_site,
                 standing.watermark_us if standing is not None else None,
+                cursors,
+                rows_late,
             )
             await context.in_thread(lambda: log.finish_as(end))
             reached(FaultPoint.CUT_STORED)

@@ -106,6 +106,7 @@ def head_of(table: pa.Table | None, channel: str) -> SeedHead:
             value["closed_us"],
             value["watermark_us"],
             Totals.from_json(value["totals"]),
+            value["counted"],
         )
         return SeedHead(checkpoint, value["next_epoch"])
     except (KeyError, ValueError, TypeError, IndexError) as error:
@@ -141,5 +142,6 @@ def _described(head: SeedHead) -> dict[str, Any]:
         "closed_us": checkpoint.closed_us,
         "watermark_us": checkpoint.watermark_us,
         "totals": checkpoint.totals.to_json(),
+        "counted": dict(checkpoint.counted),
         "next_epoch": head.next_epoch,
     }

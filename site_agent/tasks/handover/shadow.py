@@ -54,7 +54,7 @@ class Shadow(GatheringTask):
     @property
     def handover(self) -> HandoverReport:
         """The first epochs are told of all inputs, or of none."""
-        first = {channel: _first_epoch(log, self._is_local(channel)) for channel, log in self._held.items()}
+        first = {channel: self._first_epoch(channel, log) for channel, log in self._held.items()}
         known = {channel: epoch for channel, epoch in first.items() if epoch is not None}
         restored = self._checkpoint.number > 0
         return HandoverReport(
@@ -108,8 +108,14 @@ class Shadow(GatheringTask):
         listed = {item.channel for item in self._inputs}
         self._held = {channel: log for channel, log in self._held.items() if channel in listed}
 
-    def _is_local(self, channel: str) -> bool:
-        return any(item.channel == channel and item.site == self._context.site for item in self._inputs)
+    def _first_epoch(self, channel: str, log: ChannelLog) -> int | None:
+        """The oldest epoch that is held here, or will come, with all the bins that are read; None: that is not known
+        yet of a copy."""
+        item = next((i for i in self._inputs if i.channel == channel), None)
+        local = item is not None and item.site == self._context.site
+        held_from = self._context.router.held_from(channel, item.bins if item is not None else ())
+        known = local or log.next_epoch > 0 or log.end is not None or log.standing is not None
+        return max(log.first_epoch, held_from) if known and held_from is not None else None
 
     async def _restore_seed(self) -> None:
         """Make the predecessor's checkpoint one's own.
@@ -160,10 +166,11 @@ class Shadow(GatheringTask):
         """Raises SiteAgentError when a checkpoint needs an epoch that this site does not hold."""
         for channel, log in self._held.items():
             cursor = head.checkpoint.cursors.get(channel)
-            if cursor is not None and channel not in head.checkpoint.ended and cursor < log.first_epoch:
+            first = self._first_epoch(channel, log) or 0
+            if cursor is not None and channel not in head.checkpoint.ended and cursor < first:
                 raise SiteAgentError(
                     f"the state of {self._take_over.predecessor_channel} needs epoch {cursor} of {channel},"
-                    f" and the oldest one here is {log.first_epoch}",
+                    f" and the oldest one here is {first}",
                     ids={"channel": channel, "epoch": str(cursor)},
                 )
 
@@ -230,8 +237,13 @@ class Shadow(GatheringTask):
             await self._context.in_thread(partial(self._state.open.advance, end.closed_us))
         assert self._succession is not None
         self._succession = replace(
-            self._succession, from_epoch=end.next_epoch, closed_us=end.closed_us, idle=control.idle
+            self._succession,
+            from_epoch=end.next_epoch,
+            closed_us=end.closed_us,
+            idle=control.idle,
+            taken=end.cursors,
         )
+        self._totals = replace(self._totals, rows_late=end.rows_late)
         await self._save_checkpoint(self._port.cursors)
         reached(FaultPoint.TAKEOVER_MARKED)
 
@@ -239,9 +251,3 @@ class Shadow(GatheringTask):
         """Once the task has taken over, from the windows that are out: those behind them are still to be emitted."""
         succession = self._succession
         return succession.closed_us if succession is not None and succession.taken_over else super()._watermark_us()
-
-
-def _first_epoch(log: ChannelLog, local: bool) -> int | None:
-    """The oldest epoch that is held here or will come; None: that is not known yet of a copy."""
-    known = local or log.next_epoch > 0 or log.end is not None or log.standing is not None
-    return log.first_epoch if known else None
