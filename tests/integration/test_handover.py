@@ -8,8 +8,21 @@ from pathlib import Path
 import pytest
 
 from site_agent.base.faults import FaultPoint
-from tests.integration.moving_sites import FINAL, NEW, NEW_SITE, OLD, OLD_SITE, moving_sites, rows_of, stored
-from tests.integration.two_sites import expected
+from tests.integration.moving_sites import (
+    CUT,
+    FINAL,
+    FINAL_SITE,
+    NEW,
+    NEW_SITE,
+    OLD,
+    OLD_SITE,
+    ONE_WINDOW_IN_BINS,
+    SEED,
+    moving_sites,
+    rows_of,
+    stored,
+)
+from tests.integration.two_sites import expected, expected_classes
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -22,6 +35,19 @@ STEPS = (
     (NEW_SITE, FaultPoint.TAKEOVER_MARKED),
     (NEW_SITE, FaultPoint.CHANNEL_BEGUN),
 )
+OTHERS = (
+    (OLD_SITE, f"{FaultPoint.CHECKPOINT_SAVED.value}:2"),
+    (OLD_SITE, FaultPoint.END_STORED.value),
+    (NEW_SITE, FaultPoint.READERS_STORED.value),
+    (NEW_SITE, f"{FaultPoint.COPY_STORED.value}:4"),
+    (NEW_SITE, FaultPoint.STATE_WRITTEN.value),
+    (NEW_SITE, f"{FaultPoint.CHECKPOINT_DONE.value}:2"),
+    (NEW_SITE, FaultPoint.WINDOW_PUBLISHED.value),
+    (FINAL_SITE, f"{FaultPoint.READERS_STORED.value}:4"),
+    (FINAL_SITE, f"{FaultPoint.ACK_SENT.value}:2"),
+    (FINAL_SITE, f"{FaultPoint.CHECKPOINT_SAVED.value}:2"),
+)
+"""Points that are not of handovers, and passages of them that come in one."""
 
 
 def check(root: Path) -> None:
@@ -56,3 +82,52 @@ async def test_a_site_that_dies_there_goes_on_after_it(tmp_path: Path, site: str
         await move.to_end()
         assert move.mortals.deaths == [site]
     check(tmp_path)
+
+
+@pytest.mark.parametrize(("site", "fault"), OTHERS)
+async def test_any_site_may_die_while_a_merge_moves(tmp_path: Path, site: str, fault: str) -> None:
+    async with moving_sites(tmp_path, faults=[(site, fault)]) as move, asyncio.timeout(90):
+        await move.to_drained()
+        await move.to_end()
+        assert move.mortals.deaths == [site]
+    check(tmp_path)
+
+
+@pytest.mark.parametrize("point", [None, FaultPoint.SEED_RESTORED], ids=["", FaultPoint.SEED_RESTORED.value])
+async def test_rows_keep_their_bins_so_that_windows_close_range_by_range(
+    tmp_path: Path, point: FaultPoint | None
+) -> None:
+    faults = [(NEW_SITE, point.value)] if point is not None else []
+    async with moving_sites(tmp_path, faults=faults, statements=ONE_WINDOW_IN_BINS) as move, asyncio.timeout(90):
+        await move.to_drained()
+        await move.to_end()
+    results = rows_of(stored(tmp_path, "sfo", FINAL))
+    assert sorted((row["w"].microsecond, row["n"], row["v"]) for row in results) == expected_classes()
+    old, new = stored(tmp_path, "ewr", OLD), stored(tmp_path, "ewr", NEW)
+    assert old.end is not None
+    assert (old.next_epoch, old.end.last_epoch) == (0, None)
+    assert new.next_epoch > 2
+
+
+async def test_what_is_taken_back_before_the_cut_leaves_nothing(tmp_path: Path) -> None:
+    async with moving_sites(tmp_path) as move, asyncio.timeout(60):
+        await move.to_restored()
+        await move.back()
+        assert not (tmp_path / NEW_SITE / "tasks" / NEW).exists()
+        kept = {path.name for path in (tmp_path / NEW_SITE / "channels").iterdir()}
+        assert kept == {FINAL}
+        assert not (tmp_path / OLD_SITE / "channels" / SEED).exists()
+        await move.to_end()
+    results = rows_of(stored(tmp_path, "sfo", FINAL))
+    assert sorted((row["w"].microsecond, row["n"], row["v"]) for row in results) == expected()
+    old = stored(tmp_path, "ewr", OLD)
+    assert old.end is not None
+    assert not old.end.successor_channel
+
+
+async def test_a_version_that_wants_a_seed_may_be_skipped_over(tmp_path: Path) -> None:
+    async with moving_sites(tmp_path) as move, asyncio.timeout(60):
+        await move.to_started()
+        await move.give(CUT)
+        await move.orders.until(OLD_SITE, OLD, lambda status: status.handover.cut)
+        await move.orders.until(NEW_SITE, NEW, lambda status: status.handover.taken_over)
