@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import grpc.aio
 
@@ -202,13 +202,33 @@ class MovingOrders(Orders):
             )
 
 
+class Master(Protocol):
+    """Whoever tells the sites what to do, and hears how far they are."""
+
+    async def give(self, step: Step) -> None:
+        """Have all sites do it; returns once it is in force everywhere."""
+        ...
+
+    async def until(self, site: str, task: str, condition: Callable[[site_pb2.TaskStatus], object]) -> None:
+        """Return once the task's newest report says so."""
+        ...
+
+    def status(self, site: str, task: str) -> site_pb2.TaskStatus:
+        """The task's newest report."""
+        ...
+
+    async def complete(self) -> None:
+        """Return once all results are there."""
+        ...
+
+
 @dataclass
 class Move:
     """The query, and the steps of its move."""
 
     root: Path
-    orders: MovingOrders
-    mortals: Mortals
+    orders: Master
+    addresses: dict[str, str]
     statements: Statements
     version: int = 1
     first_epochs: dict[str, int] = field(default_factory=dict)
@@ -216,8 +236,7 @@ class Move:
 
     async def give(self, number: int) -> None:
         self.version += 1
-        addresses, statements = self.mortals.addresses, self.statements
-        step = Step(number, self.version, addresses, statements, self.first_epochs, self.from_epoch)
+        step = Step(number, self.version, self.addresses, self.statements, self.first_epochs, self.from_epoch)
         await self.orders.give(step)
         if number > 1 and number in MAY_YIELD:
             (self.root / HOLD).write_text(str(MAY_YIELD[number]))
@@ -240,6 +259,9 @@ class Move:
     async def to_drained(self) -> None:
         await self.to_restored()
         await self.give(CUT)
+        await self.to_drained_from_cut()
+
+    async def to_drained_from_cut(self) -> None:
         await self.orders.until(OLD_SITE, OLD, lambda status: status.handover.cut)
         await self.orders.until(NEW_SITE, NEW, lambda status: status.handover.taken_over)
         await self.orders.until(OLD_SITE, OLD, lambda status: status.handover.drained)
@@ -259,7 +281,7 @@ class Move:
 @asynccontextmanager
 async def moving_sites(
     root: Path, *, faults: Sequence[tuple[str, str]] = (), statements: Statements = SMALL_WINDOWS
-) -> AsyncIterator[Move]:
+) -> AsyncIterator[tuple[Move, Mortals]]:
     """`faults` has the sites whose first process dies, and where."""
     (root / HOLD).write_text(str(MAY_YIELD[1]))
     addresses = {site: f"127.0.0.1:{free_port()}" for site in MOVING_SITES}
@@ -275,7 +297,7 @@ async def moving_sites(
         mortals.spawn(site, ",".join(fault for name, fault in faults if name == site))
     watching = asyncio.create_task(mortals.watch_over())
     try:
-        yield Move(root, orders, mortals, statements)
+        yield Move(root, orders, addresses, statements), mortals
         if watching.done():
             watching.result()
     finally:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from site_agent.base.faults import FaultPoint
+from tests.integration.moving_agents import moving_agents
 from tests.integration.moving_sites import (
     CUT,
     FINAL,
     FINAL_SITE,
+    MOVING_SITES,
     NEW,
     NEW_SITE,
     OLD,
@@ -68,49 +71,79 @@ def check(root: Path) -> None:
     assert manifests[old.next_epoch - 1].watermark_us == old.end.closed_us
 
 
-async def test_a_merge_moves_while_its_query_runs(tmp_path: Path) -> None:
-    async with moving_sites(tmp_path) as move, asyncio.timeout(60):
-        await move.to_drained()
-        await move.to_end()
-    check(tmp_path)
+def check_ranges(root: Path) -> None:
+    """As `check`, of one window that is closed range by range."""
+    results = rows_of(stored(root, "sfo", FINAL))
+    assert sorted((row["w"].microsecond, row["n"], row["v"]) for row in results) == expected_classes()
+    old, new = stored(root, "ewr", OLD), stored(root, "ewr", NEW)
+    assert old.end is not None
+    assert (rows_of(old), new.first_epoch) == ([], old.end.next_epoch)
+    assert new.next_epoch > new.first_epoch + 2
 
 
 @pytest.mark.parametrize(("site", "point"), STEPS, ids=lambda value: getattr(value, "value", value))
 async def test_a_site_that_dies_there_goes_on_after_it(tmp_path: Path, site: str, point: FaultPoint) -> None:
-    async with moving_sites(tmp_path, faults=[(site, point.value)]) as move, asyncio.timeout(90):
+    async with moving_sites(tmp_path, faults=[(site, point.value)]) as (move, mortals), asyncio.timeout(90):
         await move.to_drained()
         await move.to_end()
-        assert move.mortals.deaths == [site]
+        assert mortals.deaths == [site]
     check(tmp_path)
 
 
 @pytest.mark.parametrize(("site", "fault"), OTHERS)
 async def test_any_site_may_die_while_a_merge_moves(tmp_path: Path, site: str, fault: str) -> None:
-    async with moving_sites(tmp_path, faults=[(site, fault)]) as move, asyncio.timeout(90):
+    async with moving_sites(tmp_path, faults=[(site, fault)]) as (move, mortals), asyncio.timeout(90):
         await move.to_drained()
         await move.to_end()
-        assert move.mortals.deaths == [site]
+        assert mortals.deaths == [site]
     check(tmp_path)
 
 
-@pytest.mark.parametrize("point", [None, FaultPoint.SEED_RESTORED], ids=["", FaultPoint.SEED_RESTORED.value])
-async def test_rows_keep_their_bins_so_that_windows_close_range_by_range(
-    tmp_path: Path, point: FaultPoint | None
-) -> None:
-    faults = [(NEW_SITE, point.value)] if point is not None else []
-    async with moving_sites(tmp_path, faults=faults, statements=ONE_WINDOW_IN_BINS) as move, asyncio.timeout(90):
+async def test_a_state_in_bins_is_restored_by_a_site_that_dies_of_it(tmp_path: Path) -> None:
+    fault = (NEW_SITE, FaultPoint.SEED_RESTORED.value)
+    async with (
+        moving_sites(tmp_path, faults=[fault], statements=ONE_WINDOW_IN_BINS) as (move, mortals),
+        asyncio.timeout(90),
+    ):
         await move.to_drained()
         await move.to_end()
-    results = rows_of(stored(tmp_path, "sfo", FINAL))
-    assert sorted((row["w"].microsecond, row["n"], row["v"]) for row in results) == expected_classes()
-    old, new = stored(tmp_path, "ewr", OLD), stored(tmp_path, "ewr", NEW)
-    assert old.end is not None
-    assert (old.next_epoch, old.end.last_epoch) == (0, None)
-    assert new.next_epoch > 2
+        assert mortals.deaths == [NEW_SITE]
+    check_ranges(tmp_path)
+
+
+async def test_a_merge_moves_while_its_query_runs(tmp_path: Path) -> None:
+    async with moving_agents(tmp_path) as (move, _), asyncio.timeout(60):
+        await move.to_drained()
+        await move.to_end()
+    check(tmp_path)
+
+
+async def test_rows_keep_their_bins_so_that_windows_close_range_by_range(tmp_path: Path) -> None:
+    async with moving_agents(tmp_path, ONE_WINDOW_IN_BINS) as (move, _), asyncio.timeout(60):
+        await move.to_drained()
+        await move.to_end()
+    check_ranges(tmp_path)
+
+
+@pytest.mark.parametrize("away", MOVING_SITES)
+async def test_a_site_may_be_away_at_the_cut(tmp_path: Path, away: str) -> None:
+    """What is given out meanwhile is in force when it is back; nothing else is asked of the master."""
+    async with moving_agents(tmp_path) as (move, agents), asyncio.timeout(60):
+        await move.to_restored()
+        await agents.stop(away)
+        agents.step = replace(agents.step, number=CUT)
+        for site in MOVING_SITES:
+            if site != away:
+                await agents.give_to(site)
+        await agents.start(away)
+        await agents.until(NEW_SITE, NEW, lambda status: status.handover.taken_over)
+        await move.to_drained_from_cut()
+        await move.to_end()
+    check(tmp_path)
 
 
 async def test_what_is_taken_back_before_the_cut_leaves_nothing(tmp_path: Path) -> None:
-    async with moving_sites(tmp_path) as move, asyncio.timeout(60):
+    async with moving_agents(tmp_path) as (move, _), asyncio.timeout(60):
         await move.to_restored()
         await move.back()
         assert not (tmp_path / NEW_SITE / "tasks" / NEW).exists()
@@ -126,8 +159,10 @@ async def test_what_is_taken_back_before_the_cut_leaves_nothing(tmp_path: Path) 
 
 
 async def test_a_version_that_wants_a_seed_may_be_skipped_over(tmp_path: Path) -> None:
-    async with moving_sites(tmp_path) as move, asyncio.timeout(60):
+    async with moving_agents(tmp_path) as (move, _), asyncio.timeout(60):
         await move.to_started()
         await move.give(CUT)
-        await move.orders.until(OLD_SITE, OLD, lambda status: status.handover.cut)
         await move.orders.until(NEW_SITE, NEW, lambda status: status.handover.taken_over)
+        await move.to_drained_from_cut()
+        await move.to_end()
+    check(tmp_path)
