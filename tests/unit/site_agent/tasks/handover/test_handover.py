@@ -16,7 +16,7 @@ from site_agent.channels.manifest import EndMark
 from site_agent.tasks.checkpoint import CheckpointStore
 from site_agent.tasks.handover.predecessor import HandingOver
 from site_agent.tasks.merge import MergeTask
-from site_agent.tasks.spec import HandOver, SeedSpec
+from site_agent.tasks.spec import HandOver, SeedSpec, TakeOver
 from tests.unit.site_agent.tasks.handover.world import (
     CUTTING,
     INPUTS,
@@ -25,10 +25,12 @@ from tests.unit.site_agent.tasks.handover.world import (
     SEED,
     SEEDING,
     SPEC,
+    TAKE_OVER,
     WINDOW,
     Hub,
     Rows,
     hub_at,
+    rows_of,
     stop,
     until,
 )
@@ -265,6 +267,35 @@ async def test_once_it_has_taken_over_it_is_a_merge_like_any_other(tmp_path: Pat
         assert hub.old.end is not None
         assert (hub.new.first_epoch, plain.goes_on) == (hub.old.end.next_epoch, True)
         await plain.close()
+
+
+async def test_a_successor_hands_over_in_turn(tmp_path: Path) -> None:
+    next_channel = "q.m1.g2"
+    async with hub_at(tmp_path) as hub:
+        for channel in (*(item.channel for item in INPUTS), NEW):
+            await hub.router.subscribe(channel, "hub", next_channel)
+        old, running = await seeded(hub)
+        new, last = hub.successor(), hub.successor(next_channel, TakeOver(NEW, "hub", f"{next_channel}.seed"))
+        await new.set_handover(HandOver(next_channel, "hub", SeedSpec(f"{next_channel}.seed"), cut=True), TAKE_OVER)
+        following, waiting = asyncio.create_task(new.run()), asyncio.create_task(last.run())
+        await until(lambda: new.handover.caught_up, running, following, waiting)
+        # It does nothing for its own successor before it has taken over itself.
+        assert [new.handover.seeded, new.handover.cut, last.handover.restored] == [False] * 3
+        await old.set_handover(CUTTING, None)
+        await running
+        await until(lambda: last.handover.taken_over, following, waiting)
+        await following
+        assert (new.handover.taken_over, new.handover.cut) == (True, True)
+        assert hub.new.end == EndMark(hub.new.next_epoch - 1, next_channel, "hub", 12)
+        hub.publish([*SECOND, *LAST], watermark_us=40)
+        for log in hub.inputs:
+            log.finish()
+        await waiting
+        log = hub.store.open(next_channel)
+        assert log.first_epoch == hub.new.next_epoch
+        assert sorted(hub.results() + rows_of(log)) == RESULTS
+        for task in (old, new, last):
+            await task.close()
 
 
 async def test_where_the_old_task_ends_for_good_the_shadow_waits_to_be_taken_away(tmp_path: Path) -> None:

@@ -93,9 +93,9 @@ class Hub:
     def predecessor(self, hand_over: HandOver | None = None) -> MergeTask:
         return MergeTask(self.context(replace(SPEC, hand_over=hand_over)), WINDOW)
 
-    def successor(self) -> SuccessorTask:
-        spec = replace(SPEC, task_id=NEW, take_over=TAKE_OVER)
-        return SuccessorTask(self.context(spec), WINDOW, TAKE_OVER)
+    def successor(self, task: str = NEW, take_over: TakeOver = TAKE_OVER) -> SuccessorTask:
+        spec = replace(SPEC, task_id=task, take_over=take_over)
+        return SuccessorTask(self.context(spec), WINDOW, take_over)
 
     def publish(self, rows: Rows, *, watermark_us: int) -> None:
         """Half of the rows from each input."""
