@@ -66,6 +66,7 @@ class Step:
     statements: Statements = SMALL_WINDOWS
     first_epochs: dict[str, int] = field(default_factory=dict)
     from_epoch: int = 0
+    paused: bool = False
 
     def assignment(self, site: str) -> site_pb2.Assignment:
         tasks = {
@@ -138,9 +139,8 @@ class Step:
 
     def _task(self, task: str, kind: site_pb2.StageKind.ValueType, sql: str, **more: Any) -> site_pb2.TaskSpec:
         stage = task.split(".")[1]
-        return site_pb2.TaskSpec(
-            task_id=task, query_id="q", stage_id=stage, kind=kind, sql=sql, epoch_interval_ms=5, **more
-        )
+        common: dict[str, Any] = {"query_id": "q", "epoch_interval_ms": 5, "paused": self.paused}
+        return site_pb2.TaskSpec(task_id=task, stage_id=stage, kind=kind, sql=sql, **common, **more)
 
     def _results(self, site: str) -> list[site_pb2.ResultSpec]:
         if site == "sfo":

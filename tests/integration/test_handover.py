@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from selat.v1 import site_pb2
 from site_agent.base.faults import FaultPoint
 from tests.integration.moving_agents import moving_agents
 from tests.integration.moving_sites import (
@@ -137,6 +138,19 @@ async def test_a_site_may_be_away_at_the_cut(tmp_path: Path, away: str) -> None:
                 await agents.give_to(site)
         await agents.start(away)
         await agents.until(NEW_SITE, NEW, lambda status: status.handover.taken_over)
+        await move.to_drained_from_cut()
+        await move.to_end()
+    check(tmp_path)
+
+
+async def test_a_cut_waits_while_the_query_is_paused(tmp_path: Path) -> None:
+    async with moving_agents(tmp_path) as (move, agents), asyncio.timeout(60):
+        await move.to_restored()
+        await agents.give(replace(agents.step, number=CUT, paused=True))
+        for site, task in ((OLD_SITE, OLD), (NEW_SITE, NEW)):
+            await agents.until(site, task, lambda status: status.state == site_pb2.TASK_STATE_PAUSED)
+        assert not agents.status(OLD_SITE, OLD).HasField("handover")
+        await agents.give(replace(agents.step, paused=False))
         await move.to_drained_from_cut()
         await move.to_end()
     check(tmp_path)

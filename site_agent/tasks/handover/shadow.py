@@ -57,10 +57,11 @@ class Shadow(GatheringTask):
         first = {channel: _first_epoch(log, self._is_local(channel)) for channel, log in self._held.items()}
         known = {channel: epoch for channel, epoch in first.items() if epoch is not None}
         restored = self._checkpoint.number > 0
+        reads_all = self._restored and not self._port.missed_inputs
         return HandoverReport(
             first_epochs=known if len(known) == len(first) else {},
             restored=restored,
-            caught_up=restored and self._restored and self._port.is_near(NEAR_EPOCHS),
+            caught_up=restored and reads_all and self._port.is_near(NEAR_EPOCHS),
         )
 
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
