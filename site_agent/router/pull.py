@@ -161,8 +161,8 @@ class Pull:
                 await asyncio.gather(self._attempt, return_exceptions=True)
             delay_s = self._delay_after(self._attempt)
             if delay_s is None:
-                if self._log.end is not None and self._log.end.successor_channel:
-                    await self._tell()
+                delay_s = await self._tell_over()
+            if delay_s is None:
                 return
             await self._pause(delay_s)
 
@@ -185,10 +185,20 @@ class Pull:
         self._report(error)
         return self._backoff.next_delay_s()
 
+    async def _tell_over(self) -> float | None:
+        """Have it stored that nothing is left to say; the delay before the next attempt, where that cannot be."""
+        if self._log.end is not None and self._log.end.successor_channel:
+            try:
+                await self._tell()
+            except (SiteAgentError, OSError) as error:
+                self._report(error)
+                return self._backoff.next_delay_s()
+        return None
+
     def _report(self, error: BaseException) -> None:
         if isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.UNAVAILABLE:
             _log.info("channel %s: %s cannot be reached: %s", self._log.id, self.from_site, error.details())
-        elif isinstance(error, grpc.aio.AioRpcError | SiteAgentError):
+        elif isinstance(error, grpc.aio.AioRpcError | SiteAgentError | OSError):
             _log.warning("channel %s from %s was interrupted: %s", self._log.id, self.from_site, error)
         else:
             _log.error("channel %s from %s failed", self._log.id, self.from_site, exc_info=error)

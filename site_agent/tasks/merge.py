@@ -42,7 +42,7 @@ class MergeTask(GatheringTask):
     ) -> None:
         super().__init__(context, window, waits_for_idle=waits_for_idle, beside=beside)
         self._beside = frozenset(beside)
-        self._handing = HandingOver(context, window)
+        self._handing = HandingOver(context, window, self._interrupt)
 
     async def set_handover(self, hand_over: HandOver | None, take_over: TakeOver | None) -> None:
         """Returns once the task has taken this over: what it has begun for a successor by then is done."""

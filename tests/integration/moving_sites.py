@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import grpc.aio
 
@@ -19,7 +19,7 @@ from selat.v1 import common_pb2, site_pb2, site_pb2_grpc
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.store import ChannelStore
 from tests.e2e.faults import free_port
-from tests.integration.crash_site import HOLD, WINDOW_US
+from tests.integration.crash_site import HOLD, WHOLE_US, WINDOW_US
 from tests.integration.two_sites import Mortals, Orders
 
 MOVING_SITES = ("ewr", "jfk", "sfo")
@@ -32,14 +32,41 @@ MAY_YIELD = {1: 3, REGISTERED: 4, STARTED: 5, SEEDING: 7, CUT: 9}
 
 
 @dataclass(frozen=True)
+class Statements:
+    """What the stages compute."""
+
+    source: str
+    merge: str
+    final: str
+    window: site_pb2.MergeSpec
+
+
+SMALL_WINDOWS = Statements(
+    "partials",
+    "combined",
+    "merged",
+    site_pb2.MergeSpec(window_column="_window_start", window_us=WINDOW_US, combine_sql="combined"),
+)
+ONE_WINDOW_IN_BINS = Statements(
+    "classes",
+    "combined classes",
+    "merged classes",
+    site_pb2.MergeSpec(window_column="_window_start", window_us=WHOLE_US, combine_sql="combined classes", by_bins=True),
+)
+"""One window has all rows, and is closed range by range."""
+
+
+@dataclass(frozen=True)
 class Step:
     """What the sites have to do, from the first step, in which nothing moves, to the last, in which all has moved."""
 
     number: int
     version: int
     addresses: dict[str, str]
+    statements: Statements = SMALL_WINDOWS
     first_epochs: dict[str, int] = field(default_factory=dict)
     from_epoch: int = 0
+    paused: bool = False
 
     def assignment(self, site: str) -> site_pb2.Assignment:
         tasks = {
@@ -62,7 +89,7 @@ class Step:
             event_time="ts",
             bindings=[common_pb2.Binding(site=site, options={"connector": "groups"})],
         )
-        spec = self._task(SOURCES[site], site_pb2.STAGE_KIND_SOURCE, "partials", relation=relation)
+        spec = self._task(SOURCES[site], site_pb2.STAGE_KIND_SOURCE, self.statements.source, relation=relation)
         old, new = ([OLD_SITE] if self.number < DRAINED else []), ([NEW_SITE] if self.number >= REGISTERED else [])
         spec.consumers[:] = [*old, *new]
         if REGISTERED <= self.number < DRAINED:
@@ -70,8 +97,8 @@ class Step:
         return spec
 
     def _merge(self, task: str, kind: site_pb2.StageKind.ValueType) -> site_pb2.TaskSpec:
-        spec = self._task(task, kind, "combined")
-        spec.merge.CopyFrom(_window())
+        spec = self._task(task, kind, self.statements.merge)
+        spec.merge.CopyFrom(self.statements.window)
         spec.inputs.extend(
             site_pb2.ChannelInput(channel=channel, site=name, view="input") for name, channel in SOURCES.items()
         )
@@ -101,8 +128,8 @@ class Step:
         return spec
 
     def _final(self) -> site_pb2.TaskSpec:
-        spec = self._task(FINAL, site_pb2.STAGE_KIND_FINAL, "merged")
-        spec.merge.CopyFrom(_window())
+        spec = self._task(FINAL, site_pb2.STAGE_KIND_FINAL, self.statements.final)
+        spec.merge.CopyFrom(self.statements.window)
         if self.number < DRAINED:
             spec.inputs.add(channel=OLD, site=OLD_SITE, view="input")
         else:
@@ -112,9 +139,8 @@ class Step:
 
     def _task(self, task: str, kind: site_pb2.StageKind.ValueType, sql: str, **more: Any) -> site_pb2.TaskSpec:
         stage = task.split(".")[1]
-        return site_pb2.TaskSpec(
-            task_id=task, query_id="q", stage_id=stage, kind=kind, sql=sql, epoch_interval_ms=5, **more
-        )
+        common: dict[str, Any] = {"query_id": "q", "epoch_interval_ms": 5, "paused": self.paused}
+        return site_pb2.TaskSpec(task_id=task, stage_id=stage, kind=kind, sql=sql, **common, **more)
 
     def _results(self, site: str) -> list[site_pb2.ResultSpec]:
         if site == "sfo":
@@ -125,10 +151,6 @@ class Step:
         if self.number >= STARTED:
             both.append(site_pb2.ChannelInput(channel=NEW, site=NEW_SITE, from_epoch=self.from_epoch))
         return [site_pb2.ResultSpec(query_id="merged", inputs=both)]
-
-
-def _window() -> site_pb2.MergeSpec:
-    return site_pb2.MergeSpec(window_column="_window_start", window_us=WINDOW_US, combine_sql="combined")
 
 
 @dataclass
@@ -180,26 +202,47 @@ class MovingOrders(Orders):
             )
 
 
+class Master(Protocol):
+    """Whoever tells the sites what to do, and hears how far they are."""
+
+    async def give(self, step: Step) -> None:
+        """Have all sites do it; returns once it is in force everywhere."""
+        ...
+
+    async def until(self, site: str, task: str, condition: Callable[[site_pb2.TaskStatus], object]) -> None:
+        """Return once the task's newest report says so."""
+        ...
+
+    def status(self, site: str, task: str) -> site_pb2.TaskStatus:
+        """The task's newest report."""
+        ...
+
+    async def complete(self) -> None:
+        """Return once all results are there."""
+        ...
+
+
 @dataclass
 class Move:
     """The query, and the steps of its move."""
 
     root: Path
-    orders: MovingOrders
-    mortals: Mortals
+    orders: Master
+    addresses: dict[str, str]
+    statements: Statements
     version: int = 1
     first_epochs: dict[str, int] = field(default_factory=dict)
     from_epoch: int = 0
 
     async def give(self, number: int) -> None:
         self.version += 1
-        step = Step(number, self.version, self.mortals.addresses, self.first_epochs, self.from_epoch)
+        step = Step(number, self.version, self.addresses, self.statements, self.first_epochs, self.from_epoch)
         await self.orders.give(step)
-        if number in MAY_YIELD:
+        if number > 1 and number in MAY_YIELD:
             (self.root / HOLD).write_text(str(MAY_YIELD[number]))
 
     async def to_started(self) -> None:
-        await self.orders.until(OLD_SITE, OLD, lambda status: status.next_epoch >= 1)
+        await self.orders.until(OLD_SITE, OLD, lambda status: status.rows_in > 0)
         await self.give(REGISTERED)
         await self.give(STARTED)
         await self.orders.until(
@@ -216,11 +259,19 @@ class Move:
     async def to_drained(self) -> None:
         await self.to_restored()
         await self.give(CUT)
+        await self.to_drained_from_cut()
+
+    async def to_drained_from_cut(self) -> None:
         await self.orders.until(OLD_SITE, OLD, lambda status: status.handover.cut)
         await self.orders.until(NEW_SITE, NEW, lambda status: status.handover.taken_over)
         await self.orders.until(OLD_SITE, OLD, lambda status: status.handover.drained)
-        self.from_epoch = self.orders.status(OLD_SITE, OLD).handover.last_epoch + 1
+        handover = self.orders.status(OLD_SITE, OLD).handover
+        self.from_epoch = handover.last_epoch + 1 if handover.HasField("last_epoch") else 0
         await self.give(DRAINED)
+
+    async def back(self) -> None:
+        """Nothing is to move any more."""
+        await self.give(1)
 
     async def to_end(self) -> None:
         (self.root / HOLD).unlink()
@@ -228,11 +279,13 @@ class Move:
 
 
 @asynccontextmanager
-async def moving_sites(root: Path, *, faults: Sequence[tuple[str, str]] = ()) -> AsyncIterator[Move]:
+async def moving_sites(
+    root: Path, *, faults: Sequence[tuple[str, str]] = (), statements: Statements = SMALL_WINDOWS
+) -> AsyncIterator[tuple[Move, Mortals]]:
     """`faults` has the sites whose first process dies, and where."""
     (root / HOLD).write_text(str(MAY_YIELD[1]))
     addresses = {site: f"127.0.0.1:{free_port()}" for site in MOVING_SITES}
-    first = Step(1, 1, addresses)
+    first = Step(1, 1, addresses, statements)
     orders = MovingOrders({site: first.assignment(site) for site in MOVING_SITES})
     server = grpc.aio.server()
     site_pb2_grpc.add_SiteServiceServicer_to_server(orders, server)
@@ -244,7 +297,7 @@ async def moving_sites(root: Path, *, faults: Sequence[tuple[str, str]] = ()) ->
         mortals.spawn(site, ",".join(fault for name, fault in faults if name == site))
     watching = asyncio.create_task(mortals.watch_over())
     try:
-        yield Move(root, orders, mortals)
+        yield Move(root, orders, addresses, statements), mortals
         if watching.done():
             watching.result()
     finally:

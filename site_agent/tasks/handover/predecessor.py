@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from contract.handover import HandoverReport
 from machine.faults import reached
@@ -29,16 +29,20 @@ RETRY_S = 5.0
 
 
 class HandingOver:
-    """Of one attempt of a task. Belongs to one event loop."""
+    """Of one attempt of a task. Belongs to one event loop.
 
-    def __init__(self, context: TaskContext, window: WindowSpec) -> None:
+    `seeded` is called when a seed is published, or is to be tried again: a cut may wait for it.
+    """
+
+    def __init__(self, context: TaskContext, window: WindowSpec, seeded: Callable[[], None] = lambda: None) -> None:
         self._context = context
         self._window = window
         self._wanted = context.spec.hand_over
         self._cutting = asyncio.Lock()
         self._seeding: asyncio.Task[None] | None = None
-        self._not_before_s = 0.0
+        self._again: asyncio.Task[None] | None = None
         self._closed = False
+        self._tell_seeded = seeded
 
     async def want(self, wanted: HandOver | None) -> None:
         """Do this from now on. Returns when nothing else is done any more."""
@@ -53,7 +57,11 @@ class HandingOver:
 
     @property
     def wants_cut(self) -> bool:
-        return self._wanted is not None and self._wanted.cut and self._context.log.end is None
+        """Whether the channel is to end now: not before the successor has what it is to go on with."""
+        wanted = self._wanted
+        if wanted is None or not wanted.cut or self._context.log.end is not None:
+            return False
+        return wanted.seed is None or self._seeded
 
     async def cut(self, cursors: Mapping[str, int], rows_late: int) -> None:
         """End the channel in favour of the successor's, unless that has been taken back. Call it between two epochs.
@@ -83,10 +91,10 @@ class HandingOver:
     def wants_seed(self, cursors: Mapping[str, int]) -> bool:
         """Whether a checkpoint with these cursors is to be made and published."""
         seed = self._wanted.seed if self._wanted is not None else None
-        if seed is None or (self._seeding is not None and not self._seeding.done()) or self._seeded:
+        under_way = any(task is not None and not task.done() for task in (self._seeding, self._again))
+        if seed is None or under_way or self._seeded:
             return False
-        late = self._context.clock.monotonic() >= self._not_before_s
-        return late and all(cursors.get(c, first) >= first for c, first in seed.first_epochs.items())
+        return all(cursors.get(c, first) >= first for c, first in seed.first_epochs.items())
 
     def seed(self, checkpoint: Checkpoint, state: MergeState) -> None:
         """Publish this checkpoint, which was stored just now, while the task goes on."""
@@ -124,12 +132,19 @@ class HandingOver:
         except SiteAgentError as error:
             # The task itself goes on, and its successor waits.
             logger.warning("no seed yet site=%s task=%s: %s", context.site, context.log.id, error.message)
-            self._not_before_s = context.clock.monotonic() + RETRY_S
+            self._again = asyncio.create_task(self._wait_to_retry())
         finally:
             state.unpin()
+        self._tell_seeded()
+
+    async def _wait_to_retry(self) -> None:
+        await self._context.clock.sleep(RETRY_S)
+        self._tell_seeded()
 
     async def _stop_seeding(self) -> None:
         seeding, self._seeding = self._seeding, None
+        if self._again is not None:
+            self._again.cancel()
         if seeding is not None:
             # Not cancelled: its thread looks whether it is still wanted.
             await asyncio.wait({seeding})

@@ -9,7 +9,7 @@ channel again, so windows that are out stay out.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -21,7 +21,7 @@ from site_agent.base.faults import FaultPoint
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EndMark
 from site_agent.port import PortBatch
-from site_agent.tasks.checkpoint import Checkpoint, Succession
+from site_agent.tasks.checkpoint import Closing, Succession
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import check_whole
 from site_agent.tasks.emission import Emission
@@ -57,10 +57,11 @@ class Shadow(GatheringTask):
         first = {channel: self._first_epoch(channel, log) for channel, log in self._held.items()}
         known = {channel: epoch for channel, epoch in first.items() if epoch is not None}
         restored = self._checkpoint.number > 0
+        reads_all = self._restored and not self._port.missed_inputs
         return HandoverReport(
             first_epochs=known if len(known) == len(first) else {},
             restored=restored,
-            caught_up=restored and self._restored and self._port.is_near(NEAR_EPOCHS),
+            caught_up=restored and reads_all and self._port.is_near(NEAR_EPOCHS),
         )
 
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
@@ -201,7 +202,7 @@ class Shadow(GatheringTask):
         if batch is None:
             if self._checkpoint_is_due():
                 async with context.attempt():
-                    await self._save_and_acknowledge()
+                    await self._save_checkpoint(self._port.cursors)
             return
         started_s = context.clock.monotonic()
         async with context.attempt():
@@ -209,19 +210,15 @@ class Shadow(GatheringTask):
 
     async def _take_in(self, batch: PortBatch, started_s: float) -> None:
         self._take_all(batch)
-        before = self._checkpoint
         await self._maybe_checkpoint(batch)
-        if self._checkpoint is not before:
-            await self._acknowledge_control(self._checkpoint)
         self._record(batch, started_s, Emission())
 
-    async def _save_and_acknowledge(self) -> None:
-        await self._save_checkpoint(self._port.cursors)
-        await self._acknowledge_control(self._checkpoint)
-
-    async def _acknowledge_control(self, checkpoint: Checkpoint) -> None:
-        control, succession = self._control, checkpoint.succession
-        if control is not None and succession is not None:
+    async def _save_checkpoint(self, cursors: Mapping[str, int], closing: Closing | None = None) -> None:
+        """What a task that publishes nothing has done is in its checkpoints: one of them is as good as an epoch."""
+        await super()._save_checkpoint(cursors, closing)
+        self._context.crashes.completed(self._context.spec.task_id)
+        control, succession = self._control, self._checkpoint.succession
+        if control is not None and succession is not None and not succession.taken_over:
             await self._context.in_thread(lambda: control.acknowledge(succession.heard))
 
     async def _stay_behind(self, end: EndMark) -> None:

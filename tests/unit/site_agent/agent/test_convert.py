@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from contract.figures import TaskFigures, figures_of, values_of
+from contract.handover import HandoverReport, handover_from_proto
 from contract.splits import split_to_proto
 from contract.tasks import TaskState
 from planner.values.splits import FilePart
@@ -16,9 +18,12 @@ from site_agent.engine import Field, PythonFunction
 from site_agent.tasks.progress import OperatorStatus, TaskStatus
 from site_agent.tasks.spec import (
     Assignment,
+    HandOver,
     InputSpec,
     RelationSpec,
     ResultSpec,
+    SeedSpec,
+    TakeOver,
     TaskSpec,
     ViewSpec,
     WindowSpec,
@@ -160,3 +165,28 @@ def test_a_status_goes_over_whole(state: TaskState) -> None:
     assert figures_of(message) == counts
     assert (message.reason, message.next_epoch, message.watermark_us) == ("why", 8, 14)
     assert [(o.name, o.rows_out, o.rows_out_per_s) for o in message.operators] == [("Filter", 16, 17.0)]
+
+
+def test_a_handover_comes_over_whole_and_its_report_goes_over() -> None:
+    hand_over = site_pb2.HandOver(successor_channel="q.m1.g1", successor_site="us", cut=True)
+    hand_over.seed.channel = "q.m1.g1.seed"
+    hand_over.seed.first_epochs.update({"b": 2, "a": 0})
+    take_over = site_pb2.TakeOver(
+        kind=site_pb2.STAGE_KIND_FINAL, predecessor_channel="q.m1", predecessor_site="eu", seed_channel="q.m1.g1.seed"
+    )
+    merge = site_pb2.MergeSpec(window_column="w", window_us=10)
+    reader = site_pb2.ChannelInput(channel="q.m1.g1", site="us", view="input", from_epoch=7)
+    tasks = [
+        site_pb2.TaskSpec(task_id="q.m1", kind=site_pb2.STAGE_KIND_FINAL, merge=merge, hand_over=hand_over),
+        site_pb2.TaskSpec(task_id="q.m1.g1", kind=site_pb2.STAGE_KIND_SUCCESSOR, merge=merge, take_over=take_over),
+        site_pb2.TaskSpec(task_id="q.s", kind=site_pb2.STAGE_KIND_SINK, inputs=[reader]),
+    ]
+    old, new, sink = assignment_from_proto(site_pb2.Assignment(tasks=tasks)).tasks
+
+    assert old.hand_over == HandOver("q.m1.g1", "us", SeedSpec("q.m1.g1.seed", {"a": 0, "b": 2}), cut=True)
+    assert (new.kind, new.take_over) == (StageKind.FINAL, TakeOver("q.m1", "eu", "q.m1.g1.seed"))
+    assert (old.take_over, new.hand_over, sink.inputs[0].from_epoch) == (None, None, 7)
+    report = HandoverReport(seeded=True, cut=True, last_epoch=0, first_epochs={"a": 3}, taken_over=True)
+    status = TaskStatus("q.m1", "q", "m1", TaskState.ENDED, "", handover=report)
+    assert handover_from_proto(status_to_proto(status, "eu").handover) == report
+    assert not status_to_proto(replace(status, handover=None), "eu").HasField("handover")

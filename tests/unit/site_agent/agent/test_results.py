@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contract.tasks import ReadFrom
 from site_agent.agent.results import ResultKeeper, kept_from
 from site_agent.base.errors import TrimmedEpochError
 from site_agent.channels.log import ChannelLog
+from site_agent.channels.manifest import EndMark, Standing
 from site_agent.tasks.spec import InputSpec, ResultsLimit, ResultSpec
 from tests.unit.site_agent.fakes import TableEngine
 from tests.unit.site_agent.tasks.batch import BatchSite
@@ -118,6 +120,43 @@ async def test_what_went_stays_gone_after_a_restart_and_trimming_goes_on(tmp_pat
     await keeper.trim(NOW + timedelta(hours=1.5))
     assert (log.first_epoch, log.next_epoch) == (3, 5)
     await again.close()
+
+
+async def test_results_go_on_in_the_channel_that_continues_another(site: BatchSite) -> None:
+    old, new = (site.channel(name, ends=False) for name in ("q.m1", "q.m1.g1"))
+    keeper = ResultKeeper(site.router)
+
+    def told() -> tuple[int, bool, int | None]:
+        (status,) = keeper.statuses()
+        return status.rows, status.complete, status.watermark_us
+
+    await keeper.apply([spec(None, old.id, new.id)])
+    old.publish(0, rows(0), watermark_us=10)
+    assert told() == (1, False, 10)
+    old.finish_as(EndMark(0, new.id, "hub", 10))
+    assert told() == (1, False, 10)
+    new.begin_at(1, standing=Standing(1, 10))
+    assert told() == (1, False, 10)
+    new.publish(1, rows(1), watermark_us=20)
+    assert told() == (2, False, 20)
+    new.finish()
+    assert told() == (2, True, 20)
+    # The end of the results is not here as long as the channel that has them is not kept.
+    await keeper.apply([spec(None, old.id)])
+    assert told() == (1, False, 10)
+
+
+async def test_a_channel_that_continues_another_misses_nothing_before_it(site: BatchSite) -> None:
+    old, new = (site.channel(name, ends=False) for name in ("q.m1", "q.m1.g1"))
+    keeper = ResultKeeper(site.router)
+    inputs = tuple(InputSpec(log.id, "hub", "", read_from=ReadFrom.OLDEST) for log in (old, new))
+    await keeper.apply([ResultSpec("q", inputs)])
+    old.publish(0, rows(0), watermark_us=10)
+    old.finish_as(EndMark(0, new.id, "hub", 10))
+    new.begin_at(1)
+    new.publish(1, rows(1), watermark_us=20)
+    (status,) = keeper.statuses()
+    assert status.starts_at_us is None
 
 
 async def test_another_reader_of_the_channel_keeps_what_it_has_not_read(site: BatchSite) -> None:

@@ -32,9 +32,18 @@ def test_a_new_consumer_needs_what_is_kept_and_a_removed_one_nothing() -> None:
     assert ahead.named([]).first_epoch == 2
 
 
+def test_who_has_all_and_knows_of_the_end_is_kept_until_it_is_no_consumer_any_more() -> None:
+    both = Consumers().named(["ewr", "jfk"]).passed_end("ewr").passed_end("lga")
+    assert both.past_end == {"ewr"}
+    assert both.acknowledge("jfk", 3).past_end == {"ewr"}
+    assert both.named(["jfk"]).named(["ewr", "jfk"]).past_end == frozenset()
+
+
 def test_json_and_back() -> None:
     value = Consumers(2, {"ewr": 5, "jfk": 2})
-    assert Consumers.from_json(value.to_json()) == value
+    for written in (value, value.passed_end("jfk")):
+        assert Consumers.from_json(written.to_json()) == written
+    assert "past_end" not in value.to_json()
     broken_values: list[dict[str, Any]] = [
         {},
         {"first_epoch": 1, "cursors": {"a": "x"}},

@@ -306,3 +306,31 @@ async def test_who_waits_for_what_does_not_come_is_told(tmp_path: Path) -> None:
     await asyncio.wait_for(copy.state.wait(0), 10)
     copy.state.set_lost(None)
     copy.state.check_can_come(1)
+
+
+def test_a_channel_that_another_continues_is_drained_once_all_readers_have_all_and_know_it(store: ChannelStore) -> None:
+    log = store.open("q.m1")
+    log.set_consumers(["ewr", "jfk", "lga"])
+    log.publish(0, None, watermark_us=5)
+    log.finish_as(EndMark(0, "q.m1.g1", "lga", 5))
+    assert not log.readers.drained("ewr")
+    log.acknowledge("ewr", 0)
+    log.acknowledge("jfk", 0)
+    log.passed_end("jfk")
+    log.acknowledge("lga", 0)
+    assert not log.readers.drained("ewr")
+    log.passed_end("lga")
+    again = ChannelStore(store.root).open("q.m1")
+    assert (again.readers.drained("ewr"), again.readers.drained("jfk")) == (True, False)
+    assert again.end == EndMark(0, "q.m1.g1", "lga", 5)
+    again.set_consumers(["ewr", "jfk", "lga", "sfo"])
+    assert not again.readers.drained("ewr")
+
+
+def test_what_its_own_site_keeps_for_clients_does_not_keep_a_channel_from_being_drained(log: ChannelLog) -> None:
+    log.set_consumers(["jfk"])
+    log.publish(0, None, watermark_us=5)
+    log.finish_as(EndMark(0, "q.m1.g1", "lga", 5))
+    assert not log.readers.drained("jfk")
+    log.readers.set_awaited("jfk", None)
+    assert log.readers.drained("jfk")

@@ -54,6 +54,14 @@ def test_the_rule(sizes: Sequence[int], retained_bytes: int, kept_behind_bytes: 
     assert all(b.size_bytes > retained_bytes for b in found.behind)
 
 
+def test_a_reader_that_no_query_names_never_sets_the_pace() -> None:
+    """So a task that is to take another one's place, and is far behind, does not slow its inputs down."""
+    one = ReaderCursors((A,))
+    assert one.positions({"eu": 9, "us": 0}) == {"a": (9, ("eu",))}
+    found = pressure([Waiting("a", 0, ("eu",))], retained_bytes=10, kept_behind_bytes=50)
+    assert (found.waits, found.behind) == (False, ())
+
+
 def test_a_reader_is_where_its_site_is_unless_it_said_more() -> None:
     sites = {"eu": 3, "us": 5}
     assert SHARED.positions(sites) == {"a": (3, ("eu",)), "b": (3, ("eu",))}

@@ -12,9 +12,10 @@ import grpc.aio
 import pyarrow as pa
 import pytest
 
-from site_agent.base.errors import UnknownChannelError
+from contract.tasks import ReadFrom
+from site_agent.base.errors import TrimmedEpochError, UnknownChannelError
 from site_agent.channels.log import ChannelLog
-from site_agent.channels.manifest import END_OF_TIME_US, EndMark
+from site_agent.channels.manifest import END_OF_TIME_US, EndMark, Standing
 from site_agent.channels.store import ChannelStore
 from site_agent.port import Port, PortBatch, PortInput
 from site_agent.router import Router
@@ -161,6 +162,37 @@ async def test_a_chain_of_successors(world: World) -> None:
     assert list(world.port.inputs) == [c]
     world.log("c").finish()
     assert (await world.next()).ended
+
+
+async def test_a_successor_that_begins_later_than_expected_is_an_error_and_never_skipped_to(world: World) -> None:
+    world.publish("a", 1, watermark_us=10)
+    world.log("a").finish_as(EndMark(0, "b", "jfk"))
+    world.log("b").begin_at(2)
+    await world.port.set_inputs([A])
+    assert numbers(await world.next()) == [1]
+    with pytest.raises(TrimmedEpochError, match="b no longer holds epoch 1"):
+        await world.next()
+
+
+async def test_a_successor_that_has_not_begun_holds_the_watermark_and_is_not_acknowledged(world: World) -> None:
+    world.publish("a", 1, watermark_us=10)
+    await world.port.set_inputs([A])
+    await world.next()
+    world.log("a").finish_as(EndMark(0, "b", "jfk", 10))
+    assert (await world.next()).cursors == {"a": 1, "b": 1}
+    world.port.acknowledge(world.port.cursors)
+    world.log("b").begin_at(1, standing=Standing(1, 10))
+    world.publish("b", 2, watermark_us=20)
+    batch = await world.next()
+    assert (numbers(batch), batch.watermark_us, batch.cursors) == ([2], 20, {"a": 1, "b": 2})
+
+
+async def test_who_has_read_nothing_of_a_successor_begins_where_it_does(world: World) -> None:
+    world.log("b").begin_at(7)
+    world.publish("b", 1, watermark_us=10)
+    await world.port.set_inputs([replace(B, read_from=ReadFrom.FIRST, from_epoch=7)])
+    batch = await world.next()
+    assert (numbers(batch), batch.cursors, world.port.missed_inputs) == ([1], {"b": 8}, ())
 
 
 async def test_a_channel_that_leaves_and_joins_again_goes_on(world: World) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from site_agent.base.files import Files
@@ -48,3 +49,9 @@ def test_names_survive_and_cursors_do_not(tmp_path: Path) -> None:
     readers = NOBODY.joined("a", keeps=False).joined("b", keeps=True).acknowledged("a", 3)
     save_readers(Files(), tmp_path, readers)
     assert load_readers(tmp_path) == Readers("ewr", "q1", {"a": Reader(), "b": Reader(keeps=True)})
+
+
+def test_it_survives_that_a_producer_knows_that_all_is_here(tmp_path: Path) -> None:
+    readers = replace(NOBODY.joined("a", keeps=True), told_end=True)
+    save_readers(Files(), tmp_path, readers)
+    assert load_readers(tmp_path) == readers

@@ -49,6 +49,10 @@ class ScriptedTask(Task):
         self._progress.enter(TaskState.ENDED)
 
 
+class EnduringTask(ScriptedTask):
+    endures = True
+
+
 @pytest.fixture
 def log(tmp_path: Path) -> ChannelLog:
     return ChannelStore(tmp_path).open(SPEC.task_id)
@@ -65,6 +69,23 @@ def runner(log: ChannelLog, clock: VirtualClock, *steps: Exception | Callable[[]
             now()
 
     return TaskRunner(SPEC, lambda spec, progress: ScriptedTask(step, progress), site="us", log=log, clock=clock)
+
+
+async def test_a_shadow_is_tried_again_however_often_and_however_it_fails(log: ChannelLog) -> None:
+    left: list[Exception] = [LostChannelError("gone"), *(EngineError(str(n)) for n in range(8))]
+    reasons: list[str] = []
+
+    def step() -> None:
+        if left:
+            raise left.pop(0)
+
+    def build(spec: TaskSpec, progress: Progress) -> Task:
+        reasons.append(progress.reason)
+        return EnduringTask(step, progress)
+
+    made = TaskRunner(SPEC, build, site="us", log=log, clock=VirtualClock())
+    assert (await finished(made), len(left)) == (TaskState.ENDED, 0)
+    assert reasons[1:3] == ["gone", "0"]
 
 
 async def finished(made: TaskRunner) -> TaskState:

@@ -17,7 +17,7 @@ from contract.tasks import ReadFrom, TaskState
 from planner.values.stages import StageKind
 from site_agent.base.files import Files
 from site_agent.channels.codec import decode, encode
-from site_agent.channels.manifest import END_OF_TIME_US
+from site_agent.channels.manifest import END_OF_TIME_US, EndMark
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors.parquet.sink import ParquetSink
 from site_agent.exchange.options import connect
@@ -161,6 +161,26 @@ async def test_all_epochs_of_all_channels_are_written_and_acknowledged(tmp_path:
         assert (progress.totals.rows_in, progress.totals.rows_out) == (4, 4)
         assert progress.totals.bytes_out == sum(p.stat().st_size for p in hub.out.glob("*.parquet"))
         assert not list((hub.out / "_selat").iterdir())
+
+
+async def test_epochs_of_a_channel_that_continues_another_are_written_under_their_numbers(tmp_path: Path) -> None:
+    new = "q.s1.us.g1"
+    async with site(tmp_path) as hub:
+        hub.publish(US, 0, 1)
+        hub.store.open(US).finish_as(EndMark(1, new, "hub"))
+        hub.store.open(new).set_consumers(["hub"])
+        hub.store.open(new).begin_at(2)
+        hub.publish(new, 2)
+        async with running(hub.task()):
+            await until(lambda: len(seen(hub.out)) == 3)
+    # Restarted, when its spec names the new channel alone.
+    async with site(tmp_path) as hub:
+        hub.publish(new, 3, end=True)
+        hub.publish(EU, end=True)
+        listed = (InputSpec(new, "hub", "input", from_epoch=2), INPUTS[1])
+        async with running(hub.task(replace(SPEC, inputs=listed))) as run:
+            await asyncio.wait_for(run, 20)
+        assert seen(hub.out) == [(US, 0), (US, 1), (new, 2), (new, 3)]
 
 
 @pytest.mark.parametrize("rows_in", [0, 2], ids=["before it has restored", "while it reads"])

@@ -1,0 +1,145 @@
+"""A site with two inputs, a merge of them, and the task that takes its place; made again it is a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+
+from planner.values.names import BIN_COLUMN, BINS
+from planner.values.stages import StageKind
+from site_agent.channels.log import ChannelLog
+from site_agent.channels.store import ChannelStore
+from site_agent.exchange.options import connect
+from site_agent.router import Router
+from site_agent.state.memory import StateMemory
+from site_agent.state.segments import without_bins
+from site_agent.tasks.context import TaskContext, TaskLimits
+from site_agent.tasks.handover.successor import SuccessorTask
+from site_agent.tasks.merge import MergeTask
+from site_agent.tasks.progress import Progress
+from site_agent.tasks.spec import HandOver, InputSpec, SeedSpec, TakeOver, TaskSpec, ViewSpec, WindowSpec
+from tests.unit.site_agent.fakes import TIMESTAMP, TableEngine, VirtualClock
+
+OLD, NEW, SEED = "q.m1", "q.m1.g1", "q.m1.g1.seed"
+INPUTS = (InputSpec("q.s1.us", "hub", "input"), InputSpec("q.s1.eu", "hub", "input"))
+WINDOW = WindowSpec("_window_start", 10, 10, (ViewSpec("input", "combine"),), by_bins=True)
+SPEC = TaskSpec(OLD, "q", "m1", StageKind.MERGE, "merge", timedelta(0), inputs=INPUTS, window=WINDOW)
+TAKE_OVER = TakeOver(OLD, "hub", SEED)
+SEEDING = HandOver(NEW, "hub", SeedSpec(SEED, {item.channel: 1 for item in INPUTS}))
+CUTTING = replace(SEEDING, cut=True)
+KEYS = "abcdefgh"
+Rows = list[tuple[int, str, int]]
+
+
+def partials(rows: Rows) -> pa.Table:
+    """Rows of (window start, key, count), in bins."""
+    return with_bins(
+        pa.table(
+            {
+                "_window_start": pa.array([r[0] for r in rows], TIMESTAMP),
+                "k": [r[1] for r in rows],
+                "n": pa.array([r[2] for r in rows], pa.int64()),
+            }
+        )
+    )
+
+
+def with_bins(table: pa.Table) -> pa.Table:
+    bins = [KEYS.index(key) * BINS // len(KEYS) for key in table.column("k").to_pylist()]
+    return table.append_column(BIN_COLUMN, pa.array(bins, pa.int64()))
+
+
+def summed(rows: pa.Table) -> pa.Table:
+    grouped = without_bins(rows).group_by(["_window_start", "k"]).aggregate([("n", "sum")])
+    return grouped.rename_columns(["_window_start", "k", "n"])
+
+
+class Hub:
+    def __init__(self, directory: Path, *, limits: TaskLimits, memory_bytes: int) -> None:
+        self.directory = directory
+        self.limits = limits
+        self.memory = StateMemory(memory_bytes)
+        self.store = ChannelStore(directory / "channels")
+        self.router = Router("hub", self.store, connect)
+        self.engine = TableEngine({"merge": summed, "combine": lambda rows: with_bins(summed(rows))})
+        self.inputs = [self.store.open(i.channel) for i in INPUTS]
+        self.old, self.new = self.store.open(OLD), self.store.open(NEW)
+        for log in (*self.inputs, self.old, self.new):
+            log.set_consumers(["hub"])
+
+    def context(self, spec: TaskSpec) -> TaskContext:
+        return TaskContext(
+            site="hub",
+            spec=spec,
+            engine=self.engine,
+            log=self.store.open(spec.task_id),
+            router=self.router,
+            directory=self.directory / spec.task_id,
+            dead_letters=self.directory / "dead-letters",
+            executor=ThreadPoolExecutor(1),
+            clock=VirtualClock(),
+            limits=self.limits,
+            progress=Progress(0.0),
+            memory=self.memory,
+        )
+
+    def predecessor(self, hand_over: HandOver | None = None) -> MergeTask:
+        return MergeTask(self.context(replace(SPEC, hand_over=hand_over)), WINDOW)
+
+    def successor(self, task: str = NEW, take_over: TakeOver = TAKE_OVER) -> SuccessorTask:
+        spec = replace(SPEC, task_id=task, take_over=take_over)
+        return SuccessorTask(self.context(spec), WINDOW, take_over)
+
+    def publish(self, rows: Rows, *, watermark_us: int) -> None:
+        """Half of the rows from each input."""
+        for place, log in enumerate(self.inputs):
+            log.publish(log.next_epoch, partials(rows[place::2]), watermark_us=watermark_us)
+
+    def results(self) -> Rows:
+        return sorted(rows_of(self.old) + rows_of(self.new))
+
+
+def rows_of(log: ChannelLog) -> Rows:
+    tables = [log.epochs.read(e) for e in range(log.first_epoch, log.next_epoch)]
+    rows = [row for t in tables if t is not None for row in t.to_pylist()]
+    return [(int(r["_window_start"].timestamp() * 1e6), r["k"], r["n"]) for r in rows]
+
+
+@asynccontextmanager
+async def hub_at(
+    directory: Path, *, checkpoint_bytes: int = 0, rows_at_once: int = 500_000, memory_bytes: int = 1 << 28
+) -> AsyncIterator[Hub]:
+    limits = TaskLimits(checkpoint_bytes=checkpoint_bytes, rows_at_once=rows_at_once, port_batch_bytes=1)
+    hub = Hub(directory, limits=limits, memory_bytes=memory_bytes)
+    # What is sent before the successor has begun is kept for it.
+    for channel in (*(item.channel for item in INPUTS), OLD):
+        await hub.router.subscribe(channel, "hub", NEW)
+    for channel in (OLD, NEW):
+        await hub.router.subscribe(channel, "hub", "results:q", keeps=True)
+    try:
+        yield hub
+    finally:
+        await hub.router.close()
+
+
+async def until(condition: Callable[[], object], *tasks: asyncio.Task[None]) -> None:
+    """Wait for a condition; a task that fails meanwhile fails the test."""
+    async with asyncio.timeout(20):
+        while not condition():
+            for task in tasks:
+                if task.done():
+                    task.result()
+            await asyncio.sleep(0.005)
+
+
+async def stop(*tasks: asyncio.Task[None]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
