@@ -177,7 +177,7 @@ class ResultFetcher:
         """The epochs of one channel, resumed after every failure."""
         wanted, from_first, failing_since_s, failures = target.from_epoch, target.from_first, None, 0
         # A client knows one channel, whichever tasks have written it one after the other.
-        channel = self._written_in(target)
+        channel, continued = self._written_in(target), False
         while True:
             record = self._parts.queries.get(query)
             live = target.follow and not record.state.over
@@ -187,11 +187,15 @@ class ResultFetcher:
                         if isinstance(item, EndOfChannel):
                             if not item.successor:
                                 return
-                            channel, wanted, live = item.successor, max(wanted, item.next_epoch), True
+                            # It may not have begun yet, and then has no epoch that could be asked for.
+                            channel, wanted, from_first, live = item.successor, max(wanted, item.next_epoch), True, True
+                            continued = True
                             break
                         failing_since_s, failures = None, 0
+                        if continued and item.epoch > wanted:
+                            raise EpochGoneError(item.epoch)
                         if item.epoch >= wanted:
-                            wanted, from_first = item.epoch + 1, False
+                            wanted, from_first, continued = item.epoch + 1, False, False
                             yield replace(item, channel=target.channel)
                 if not live:
                     return
@@ -206,13 +210,16 @@ class ResultFetcher:
                 failures += 1
 
     def _written_in(self, target: PullTarget) -> str:
-        """The channel that has the first epoch wanted: that of the task which was in the place then."""
+        """The channel that leads to the first epoch wanted: that of the task which was in the place before it.
+
+        The channel that begins with this epoch may not have begun yet at the gateway.
+        """
         place = TaskId.parse(target.channel)
         lineage = self._parts.lineages.get(place)
         wanted = 0 if target.from_first else target.from_epoch
         began = [(one.from_epoch, one.generation) for one in lineage.earlier]
         began.append((lineage.from_epoch, lineage.generation))
-        generation = max((g for first, g in began if first <= wanted), default=0)
+        generation = max((g for first, g in began if first < wanted), default=0)
         return str(place._replace(generation=generation))
 
     async def _pull(self, record: QueryRecord, target: PullTarget) -> AsyncGenerator[SentEpoch | EndOfChannel, None]:
