@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from functools import partial
 from itertools import zip_longest
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -48,10 +49,11 @@ from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.crashes import Crashes
 from site_agent.tasks.pool import SendPool
 from tests.simulation.disk import Disk
-from tests.simulation.engine import Memo, SimulatedEngine, recorded
+from tests.simulation.engine import SimulatedEngine, computed, recorded
 from tests.simulation.epochs import Epochs
 from tests.simulation.faults import Failing, KillAtPoint
 from tests.simulation.loop import PROCESS, Pool, Process, SimulatedLoop
+from tests.simulation.memo import Memo
 from tests.simulation.net.network import Network
 from tests.simulation.paths import SimulatedCalls, on
 from tests.simulation.plan import MASTER, SLOTS, Plan
@@ -68,7 +70,9 @@ LEAST_EPOCH_S = 0.02
 MOST_EPOCH_S = 0.3
 CONFIG = MasterConfig(probes=False, epoch_interval=timedelta(seconds=4), report_interval=timedelta(seconds=3))
 
-MEMO = Memo()
+SHARED = "SELAT_SIMULATION_MEMO"
+"""Names the directory in which the processes of a run share what their engines gave."""
+MEMO = Memo(computed, Path(os.environ[SHARED]) if SHARED in os.environ else None)
 
 
 class Clock:
