@@ -22,6 +22,7 @@ from typing import Any
 from machine import faults
 from machine.description import Description
 from master.adaptation.journal import Journal
+from master.base.faults import FaultPoint as MasterPoint
 from master.config.values import MasterConfig
 from master.events.sqlite import SqliteEvents
 from master.server import Master, Surroundings, serving
@@ -58,6 +59,7 @@ from tests.simulation.net.network import Network
 from tests.simulation.paths import SimulatedCalls, on
 from tests.simulation.plan import MASTER, SLOTS, Plan
 from tests.simulation.rows import BEGIN
+from tests.simulation.slots import ahead_of_slots
 from tests.simulation.sources import Connector, Shape
 from tests.simulation.trace import Trace
 from wire.channels import aio_channel
@@ -130,6 +132,8 @@ class World:
         """What did not come in time."""
         self.orders: list[asyncio.Task[None]] = []
         """What the client does beside following results."""
+        self.slots: list[str] = []
+        """Where tasks began that had no slot."""
         self.errors: list[str] = []
         """What was logged as an error."""
         self.faults = 0
@@ -144,6 +148,8 @@ class World:
         self.released = False
         """Sources of bursts may send the last ones."""
         self._random = Random(f"{plan.seed}/ids")
+        self._serving: Master | None = None
+        """The master that runs, or ran last."""
         self._passages: Counter[tuple[str, str]] = Counter()
         self._points = {(f.name, f.point, f.passage): f for f in plan.faults if isinstance(f, KillAtPoint)}
         links = {
@@ -193,6 +199,8 @@ class World:
             return False
         process.check()
         self._passages[process.name, point.value] += 1
+        if point is MasterPoint.ASSIGNMENT_SENDING and self._serving is not None:
+            self.slots += ahead_of_slots(self._serving)
         fault = self._points.get((process.name, point.value, self._passages[process.name, point.value]))
         if fault is not None and self.running.get(process.name) is process:
             self.tell("point", name=process.name, point=point.value, passage=fault.passage)
@@ -225,7 +233,7 @@ class World:
             Journal(self._decisions),
         )
         config = replace(CONFIG, sharing=Sharing(self.plan.sharing))
-        master = Master(SqliteStore(self._state), self._topology, config=config, around=around)
+        self._serving = master = Master(SqliteStore(self._state), self._topology, config=config, around=around)
         async with serving(master, MASTER_ADDRESS):
             await asyncio.Event().wait()
 
