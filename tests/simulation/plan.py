@@ -65,6 +65,8 @@ class Plan:
     """All rows of the steady stream are there from the beginning."""
     combine: bool = False
     """`SET combine = on` for all queries."""
+    tree: bool = False
+    """`SET combine_tree`: what the last of three sites combined goes over the second one."""
     parts: int = 1
     """`SET merge_parallelism` for all queries."""
     budget_bytes: int = 1 << 30
@@ -139,6 +141,7 @@ def drawn(seed: int) -> Plan:
         together=Feature.TOGETHER in features or (Feature.THERE in features and random.random() < 0.6),
         there=Feature.THERE in features,
         combine=Feature.COMBINING in features,
+        tree=len(sites) == len(SITES) and Feature.COMBINING in features and random.random() < 0.5,
         parts=random.choice((2, 3)) if Feature.PARTS in features else 1,
         budget_bytes=2_000 if Feature.SMALL_BUDGETS in features else 1 << 30,
         skews_s=tuple(random.uniform(-2, 2) for _ in sites) if Feature.SKEWS in features else (),
