@@ -12,9 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from enum import Enum, IntEnum
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor
+
     # Importing it loads the client, whose values have these figures.
     from selat.v1 import site_pb2
 
@@ -231,17 +234,21 @@ class TaskFigures:
 
 
 FIGURES: tuple[Figure, ...] = tuple(Figure(f.name, f.metadata[_TRAITS]) for f in fields(TaskFigures))
+_NAMES = tuple(figure.name for figure in FIGURES)
+_WHOLE = tuple((figure.name, figure.traits.unit.whole) for figure in FIGURES)
 
 
 def values_of(task: TaskFigures) -> dict[str, Any]:
     """A task's figures by name."""
-    return {figure.name: getattr(task, figure.name) for figure in FIGURES}
+    return {name: getattr(task, name) for name in _NAMES}
 
 
 def put_figures(message: site_pb2.TaskStatus, task: TaskFigures) -> None:
     """Write a task's figures into its message: each into the field of its name, or else into the map `figures`."""
-    for name, value in values_of(task).items():
-        if name in message.DESCRIPTOR.fields_by_name:
+    own = _own(message.DESCRIPTOR)
+    for name in _NAMES:
+        value = getattr(task, name)
+        if name in own:
             setattr(message, name, value)
         elif value:
             message.figures[name] = value
@@ -249,16 +256,15 @@ def put_figures(message: site_pb2.TaskStatus, task: TaskFigures) -> None:
 
 def figures_of(message: site_pb2.TaskStatus) -> dict[str, Any]:
     """The figures of a message by name; 0 for those that its sender does not know."""
-    found = {figure.name: _value(message, figure.name) for figure in FIGURES}
-    return {
-        figure.name: int(found[figure.name]) if figure.traits.unit.whole else found[figure.name] for figure in FIGURES
-    }
+    own, others = _own(message.DESCRIPTOR), dict(message.figures)
+    found = {name: getattr(message, name) if name in own else others.get(name, 0.0) for name in _NAMES}
+    return {name: int(found[name]) if whole else found[name] for name, whole in _WHOLE}
 
 
-def _value(message: site_pb2.TaskStatus, name: str) -> float:
-    own = name in message.DESCRIPTOR.fields_by_name
-    value: float = getattr(message, name) if own else message.figures.get(name, 0.0)
-    return value
+@cache
+def _own(message: Descriptor) -> frozenset[str]:
+    """The figures for which a message has a field of their name."""
+    return frozenset(name for name in _NAMES if name in message.fields_by_name)
 
 
 def markdown() -> str:

@@ -86,6 +86,7 @@ class LeaseManager:
         self._queue: list[_Request[Any]] = []
         self._own: set[str] = set()
         self._followed: dict[str, SiteSlots] = {}
+        self._followed_version = -1
         self._time = SteadyTime(parts.clock)
         self._alive_at = self._time.now()
         self._unsaved: tuple[Slot, ...] = ()
@@ -250,12 +251,16 @@ class LeaseManager:
         Raises:
             StoreError
         """
+        version = self._parts.sites.version
+        if version == self._followed_version:
+            return
         statuses = {status.name: _slots_of(status) for status in self._parts.sites.all()}
         gone = {site: SiteSlots(0, reachable=False) for site in self.table.sites() if site not in statuses}
         for site, slots in {**statuses, **gone}.items():
             if self._followed.get(site) != slots:
                 self.ask_now(_site_decision(site, slots))
                 self._followed[site] = slots
+        self._followed_version = version
 
     def _decide_queue(self) -> None:
         """Decide all requests since the last time, in one transaction."""
@@ -320,8 +325,7 @@ class LeaseManager:
 
 
 def _slots_of(status: SiteStatus) -> SiteSlots:
-    count = status.record.slots if status.record is not None and status.record.slots else status.expected.slots
-    return SiteSlots(count, reachable=status.state is SiteState.ALIVE, draining=status.draining)
+    return SiteSlots(status.slots, reachable=status.state is SiteState.ALIVE, draining=status.draining)
 
 
 def _site_decision(site: str, slots: SiteSlots) -> Decide[None]:

@@ -29,6 +29,8 @@ class StreamingSlots:
         self._holder = LeaseHolder(leases, STREAMING, "tasks of streaming queries")
         self._refused: dict[str, str] = {}
         self._in_line: set[str] = set()
+        self._followed: tuple[Mapping[str, int], int] | None = None
+        """For which tasks, and at which version of the table, nothing was left to be done."""
 
     def held(self, site: str) -> tuple[Lease, ...]:
         """Its leases at the site, oldest first."""
@@ -43,9 +45,13 @@ class StreamingSlots:
         """
         # A site may have registered since the last tick: its tasks must not start before their slots are leased.
         self._leases.follow_sites()
+        state = dict(tasks), self._leases.table.version
+        if state == self._followed and not self._due(self._holder.held.values()):
+            return
         needed = {site for site, count in tasks.items() if count}
         for site in sorted(needed | {slot.site for slot in self._holder.held} | self._in_line):
             self._follow_site(site, tasks.get(site, 0))
+        self._followed = state
 
     def blocked(self, sites: Iterable[str]) -> Mapping[str, str]:
         """The sites among these at which it holds no slot and can get none now, each with the reason.
@@ -78,9 +84,12 @@ class StreamingSlots:
         return record is not None and any(waiter.framework != STREAMING for waiter in record.waiters)
 
     def _renew(self, leases: Sequence[Lease]) -> None:
-        now = self._leases.now()
-        due = [x for x in leases if x.expires_at - now <= self._duration / 2]
-        self._holder.renew([Renewal(lease.slot, lease.fencing, self._duration) for lease in due])
+        self._holder.renew([Renewal(x.slot, x.fencing, self._duration) for x in self._due(leases)])
+
+    def _due(self, leases: Iterable[Lease]) -> list[Lease]:
+        """Those to be renewed now."""
+        before = self._leases.now() + self._duration / 2
+        return [lease for lease in leases if lease.expires_at <= before]
 
     def _take(self, site: str, count: int) -> None:
         """Take slots that are free, or offered to it."""

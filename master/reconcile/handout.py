@@ -14,6 +14,7 @@ from master.reconcile.parts import JobParts
 from master.reconcile.removals import Removals
 from master.records.model import QueryState, StreamQuery
 from master.records.specs import Assignment
+from planner.sharing.running import Running
 
 
 class Handout:
@@ -26,6 +27,8 @@ class Handout:
         self._config = config
         self._kept: frozenset[str] = frozenset()
         self._held_back: frozenset[str] = frozenset()
+        self._counted: tuple[Running, Mapping[str, int]] | None = None
+        """What ran when tasks were counted last, and how many were where."""
         self._publishing = Attempt("assignments not given out yet")
         self._leasing = Attempt("slots not leased yet")
         self._placing = Attempt("batch tasks not placed yet")
@@ -93,9 +96,16 @@ class Handout:
         """Lease slots for the tasks. If the store fails, the next tick tries again, and nothing waits for it."""
         self._leasing.run(lambda: self._parts.slots.follow(self._tasks_by_site()), None)
 
-    def _tasks_by_site(self) -> Counter[str]:
+    def _tasks_by_site(self) -> Mapping[str, int]:
         """The number of tasks of streaming queries at each site, including those that wait for a slot."""
-        running, lineages = self._parts.queries.snapshots.live, self._parts.lineages.all
+        running = self._parts.queries.snapshots.live
+        # Every step of a handover makes another value of what runs.
+        if self._counted is None or self._counted[0] is not running:
+            self._counted = running, self._count(running)
+        return self._counted[1]
+
+    def _count(self, running: Running) -> Counter[str]:
+        lineages = self._parts.lineages.all
         moving = [lineage for place, lineage in lineages.items() if place in running.placement]
         found = Counter(running.site(one.id) for one in running.deployed if is_task(one))
         found.update(one.handover.to_site for one in moving if one.handover is not None and one.handover.started)

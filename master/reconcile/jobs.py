@@ -236,8 +236,11 @@ class JobManager:
     def _purge(self) -> None:
         """Forget queries that ended long ago; their results go when the gateway's assignment changes."""
         retention = EndedRetention(self._config.ended_retention, self._config.ended_count)
-        needed = {one.id.query for one in self._parts.queries.snapshots.held.deployed}
-        doomed = purgeable(self._parts.queries.all(), now=self._clock.now(), retention=retention, needed=needed)
+        doomed = purgeable(self._parts.queries.all(), now=self._clock.now(), retention=retention)
+        if doomed:
+            # Queries whose operators others use stay, however long ago they ended.
+            needed = {one.id.query for one in self._parts.queries.snapshots.held.deployed}
+            doomed = tuple(query for query in doomed if query not in needed)
         if doomed:
             self._parts.queries.purge(doomed)
             self._parts.lineages.keep_only(frozenset(record.id for record in self._parts.queries.all()))

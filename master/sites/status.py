@@ -35,6 +35,11 @@ class SiteStatus:
         return self.draining_since is not None
 
     @property
+    def slots(self) -> int:
+        """How many its agent offers; until one has said, as many as the topology says."""
+        return self.record.slots if self.record is not None and self.record.slots else self.expected.slots
+
+    @property
     def name(self) -> str:
         return self.expected.name
 
@@ -58,9 +63,13 @@ class Sites:
             name: SiteStatus(site, SiteState.EXPECTED, draining_since=draining.get(name))
             for name, site in sorted(topology.sites.items())
         }
+        self.version = 0
+        """How often a site's state, or the slots that it offers, have changed: reports change neither."""
 
     def put(self, status: SiteStatus) -> None:
         """Replace what is known of a site."""
+        if _offer(status) != _offer(self._statuses[status.name]):
+            self.version += 1
         self._statuses[status.name] = status
 
     def all(self) -> tuple[SiteStatus, ...]:
@@ -117,3 +126,7 @@ def unknown_site(name: str, topology: Topology) -> UnknownSiteError:
     known = sorted(topology.sites)
     hint = did_you_mean(name, known) or "sites of the topology: " + ", ".join(known)
     return UnknownSiteError(f"there is no site {name!r} in the topology", found=name, hint=hint, ids={"site": name})
+
+
+def _offer(status: SiteStatus) -> tuple[SiteState, int, bool]:
+    return status.state, status.slots, status.draining

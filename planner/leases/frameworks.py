@@ -11,6 +11,8 @@ class Frameworks:
 
     def __init__(self) -> None:
         self._by_name: dict[str, Framework] = {}
+        self.changes = 0
+        """How often one was put."""
 
     def all(self) -> tuple[Framework, ...]:
         """Ordered by name."""
@@ -45,3 +47,4 @@ class Frameworks:
                 ids={"framework": framework.name},
             )
         self._by_name[framework.name] = framework
+        self.changes += 1

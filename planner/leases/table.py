@@ -32,6 +32,12 @@ class LeaseTable:
         self.frameworks = Frameworks()
         self.tickets = Tickets()
         self.deadlines = Deadlines(self._records)
+        self._changes = 0
+
+    @property
+    def version(self) -> int:
+        """How often anything has changed that decisions depend on, but for time."""
+        return self._changes + self.frameworks.changes
 
     @property
     def fencing(self) -> int:
@@ -100,6 +106,7 @@ class LeaseTable:
 
     def _change(self, before: SlotRecord | None, after: SlotRecord | None) -> None:
         slot = (after or before).slot  # type: ignore[union-attr]  # a change is of some slot
+        self._changes += 1
         if after is None:
             del self._records[slot]
         else:

@@ -149,7 +149,10 @@ class Progress:
             plans=self.plans,
             in_flight_bytes=self._in_flight_bytes(now_s),
             running_s=max(0.0, now_s - self._started_s),
-            **asdict(self._times),
+            useful_s=self._times.useful_s,
+            slot_s=self._times.slot_s,
+            disk_s=self._times.disk_s,
+            room_s=self._times.room_s,
         )
 
     def waited(self, seconds: float) -> None:

@@ -88,6 +88,7 @@ def test_random_kills_during_one_query(scene: Scene, client: selat.Client) -> No
     check_against_oracle(scene.dataset, AGGREGATE, queries)
 
 
+@pytest.mark.long
 def test_links_severed_for_20_s(scene: Scene, client: selat.Client) -> None:
     queries = submit(client, CHOSEN)
     in_the_middle(queries, rows_in=1500)

@@ -80,6 +80,7 @@ def test_results_equal_the_oracle_after_deaths_at_exact_steps(fire: Fire, client
     assert {path.name for path in fire.marks.iterdir()} == {point.value for point in DEATHS}
 
 
+@pytest.mark.long
 def test_a_full_disk_is_told_and_results_equal_the_oracle_when_there_is_room(fire: Fire, client: selat.Client) -> None:
     queries = submit(client, CHOSEN)
     in_the_middle(queries, rows_in=1500)

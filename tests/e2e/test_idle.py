@@ -15,7 +15,7 @@ from tests.e2e.cluster import wait_until
 from tests.e2e.faults import Scene, epoch_files, kill
 from tests.e2e.oracle import Answer, assert_same, expected, rows_of
 
-pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.long, pytest.mark.kills, pytest.mark.timeout(600)]
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PATIENCE_S = 120.0

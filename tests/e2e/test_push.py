@@ -20,6 +20,7 @@ PROJECTED = "SELECT id, site FROM {} WHERE id % 10 = 3"
 LOGS = "sites/*/ingest/pushed-*"
 
 
+@pytest.mark.long
 def test_what_is_pushed_is_counted_once_whoever_dies(frail: Scene, frail_client: selat.Client) -> None:
     client, address = frail_client, frail.cluster.address
     writers = [Writer(address, n, SITES[n % 3], stream="pushed", crashes=n == 5) for n in range(6)]

@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 import time
+from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 
@@ -16,11 +17,12 @@ from evidence.provenance import code_at_start, facts
 from tests.simulation.bugs import BUGS, hunted
 from tests.simulation.loop import PROCESS
 from tests.simulation.plan import Plan, drawn
-from tests.simulation.report import Tally, bugs_section, readable, record, run_section, shown
+from tests.simulation.report import bugs_section, readable, record, run_section, shown
+from tests.simulation.runs import Run
 from tests.simulation.schedule import play
 from tests.simulation.shrink import shrunk
 from tests.simulation.trace import Trace
-from tests.simulation.worker import PLANS_TOGETHER, played
+from tests.simulation.worker import played
 
 _PACKAGES = {"DuckDB": "duckdb", "gRPC": "grpcio", "PyArrow": "pyarrow"}
 
@@ -39,21 +41,29 @@ def main() -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    code, began_s, seed = code_at_start(), time.monotonic(), options.seed
-    tally = Tally()
-    while (lasted_s := time.monotonic() - began_s) < options.minutes * 60:
-        together = options.workers * PLANS_TOGETHER
-        for outcome in played([drawn(seed + number) for number in range(together)], workers=options.workers):
-            tally.add(outcome)
-            if outcome.failed is not None:
-                _say(readable(outcome))
-        seed += together
-        lasted_s = time.monotonic() - began_s
-        if options.record is not None:
-            told = facts(code, _command(), _PACKAGES)
-            record(options.record, run_section(str(code), told, tally, (options.seed, seed - 1), lasted_s))
-    _say(f"{tally.line(lasted_s)}.")
-    return 1 if tally.failed else 0
+    code = code_at_start()
+    run = Run.begun(options.seed, str(code), options.keep)
+    before_s, began_s = run.tally.lasted_s, time.monotonic()
+    end_s = began_s + options.minutes * 60
+
+    def plans() -> Iterator[Plan]:
+        seed = run.next_seed
+        while time.monotonic() < end_s and (options.schedules is None or seed < run.first + options.schedules):
+            yield drawn(seed)
+            seed += 1
+
+    for outcome in played(plans(), workers=options.workers):
+        run.tally.lasted_s = before_s + time.monotonic() - began_s
+        run.take(outcome)
+        if outcome.failed is not None:
+            _say(readable(outcome))
+        if run.is_worth_a_line:
+            _say(run.tally.line())
+    run.keep()
+    if options.record is not None:
+        record(options.record, run_section(str(code), facts(code, _command(), _PACKAGES), run.tally, run.first))
+    _say(f"{run.tally.line()}.")
+    return 1 if run.tally.failed else 0
 
 
 def _hunt(options: argparse.Namespace) -> int:
@@ -128,6 +138,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=5, help="begin none after so long (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the first schedule; each next one has the next number")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default %(default)s)")
+    parser.add_argument("--schedules", type=int, help="the number of schedules, with those of --keep (default: no end)")
+    parser.add_argument(
+        "--keep", type=Path, metavar="DIRECTORY", help="where a run is kept that another command goes on with"
+    )
     parser.add_argument("--record", type=Path, help="the page whose section is written at the end")
     parser.add_argument("--play", type=int, metavar="SEED", help="play one schedule, with the product's log")
     parser.add_argument("--shrink", type=int, metavar="SEED", help="make a schedule that fails smaller")

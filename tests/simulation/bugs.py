@@ -19,8 +19,6 @@ from tests.simulation.worker import ROOT, played
 
 PACKAGES = ("contract", "evidence", "machine", "master", "planner", "selat", "site_agent", "tests", "wire")
 _LEFT_OUT = shutil.ignore_patterns("__pycache__", "java", "*.jar")
-TOGETHER = 10
-"""Schedules that are played before anybody looks whether one has failed, for each worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,19 +224,15 @@ class Hunt:
 def hunted(bug: Bug, *, first: int, most: int, workers: int) -> Hunt:
     """Put the bug back in a copy of the code, and play schedules until one fails that passes without it."""
     with with_bug(bug) as root:
-        seed = first
-        while seed < first + most:
-            plans = [drawn(seed + number) for number in range(TOGETHER * workers)]
-            for outcome in played(plans, workers=workers, root=root, together=TOGETHER):
-                if outcome.failed is not None and _passes(outcome.plan):
-                    found = outcome.plan.seed
-                    return Hunt(bug, found - first + 1, found - first + 1, outcome.failed, found)
-            seed += len(plans)
-    return Hunt(bug, seed - first, None)
+        plans = (drawn(first + number) for number in range(most))
+        for number, outcome in enumerate(played(plans, workers=workers, root=root), start=1):
+            if outcome.failed is not None and _passes(outcome.plan):
+                return Hunt(bug, number, number, outcome.failed, outcome.plan.seed)
+    return Hunt(bug, most, None)
 
 
 def _passes(plan: Plan) -> bool:
-    (outcome,) = played([plan])
+    (outcome,) = played([plan], workers=1)
     return outcome.failed is None
 
 

@@ -31,6 +31,7 @@ class Check(Enum):
     NOTHING_LATE = "no row is dropped as late"
     ONE_CONTENT = "an epoch has one content everywhere, and no watermark goes back"
     ONE_HOLDER = "a slot has one holder at a time"
+    SLOTS = "no query begins ahead of its slots"
     ALIVE = "no process ends by itself"
     TIDY = "nothing is kept that nobody needs"
 
@@ -50,6 +51,7 @@ def check(world: World, client: Client) -> None:
         (Check.NO_ERROR, world.errors),
         (Check.DELIVERS, world.stalled),
         (Check.ONE_CONTENT, world.epochs.problems),
+        (Check.SLOTS, world.slots),
     ):
         if problems:
             raise CheckFailed(kind, "; ".join(problems))

@@ -175,7 +175,8 @@ class Disk:
     def lose_power(self) -> None:
         """Undo what is not safe, as far as chance has it."""
         self._renamed.clear()
-        kept = self._random.randint(0, len(self._uncommitted))
+        # All of them as often as any number: what one sync too few has brought about is lost then.
+        kept = self._random.choice((0, self._random.randint(0, len(self._uncommitted))))
         for directory, name, before in reversed(self._uncommitted[kept:]):
             if before is None:
                 directory.entries.pop(name, None)

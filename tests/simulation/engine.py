@@ -1,13 +1,11 @@
 """DuckDB behind the engine port: runs the stages of the workload's queries, and remembers what it has run.
 
-Queries of other worlds have the same stages over the same rows, so that most epochs are found in the memo. A hit shows
-neither in the result nor in the time that it takes: that is virtual. tests/integration/test_simulated_engine.py has
-Spark run the same epochs.
+Queries of other worlds have the same stages over the same rows, so that most epochs are found in the memo.
+tests/integration/test_simulated_engine.py has Spark run the same epochs.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -35,6 +33,7 @@ from site_agent.engine import (
     Scan,
     ScannedStatement,
 )
+from tests.simulation.memo import Memo, Views
 from tests.unit.planner.engine import connect, in_duckdb
 
 ANALYSES = Path(__file__).with_name("analyses.json")
@@ -134,46 +133,18 @@ def _database() -> duckdb.DuckDBPyConnection:
     return connect()
 
 
-class Memo:
-    """What epochs gave, by statement and rows. One for all worlds of a process."""
-
-    def __init__(self) -> None:
-        self.runs = 0
-        self.hits = 0
-        self._outputs: dict[bytes, pa.Table] = {}
-
-    def output(self, sql: str, views: Mapping[str, pa.Table]) -> pa.Table:
-        """The rows that the statement gives over these views."""
-        key = _digest(sql, views)
-        found = self._outputs.get(key)
-        self.runs += 1
-        self.hits += found is not None
-        if found is None:
-            found = self._outputs[key] = self._run(sql, views)
-        return found
-
-    def _run(self, sql: str, views: Mapping[str, pa.Table]) -> pa.Table:
-        database = _database()
-        try:
-            for view, table in views.items():
-                database.register(view, table)
-            return _as_spark(database.sql(to_duckdb(sql)).to_arrow_table())
-        except duckdb.Error as error:
-            raise EngineError(f"{error}: {to_duckdb(sql)}") from error
-        finally:
-            for view in views:
-                database.unregister(view)
-
-
-def _digest(sql: str, views: Mapping[str, pa.Table]) -> bytes:
-    digest = hashlib.blake2b(sql.encode(), digest_size=16)
-    for view, table in sorted(views.items()):
-        digest.update(f"{view}{table.schema}{table.num_rows}".encode())
-        for column in table.combine_chunks().columns:
-            for chunk in column.chunks:
-                for buffer in chunk.buffers():
-                    digest.update(buffer if buffer is not None else b"-")
-    return digest.digest()
+def computed(sql: str, views: Views) -> pa.Table:
+    """What a stage gives over these rows, with Spark's types. Raises EngineError."""
+    database = _database()
+    try:
+        for view, table in views.items():
+            database.register(view, table)
+        return _as_spark(database.sql(to_duckdb(sql)).to_arrow_table())
+    except duckdb.Error as error:
+        raise EngineError(f"{error}: {to_duckdb(sql)}") from error
+    finally:
+        for view in views:
+            database.unregister(view)
 
 
 class SimulatedEngine:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 _FORBIDDEN = (
     "_thread.start_new_thread",
@@ -55,8 +56,13 @@ def _hook(event: str, arguments: tuple[object, ...]) -> None:
         # Python reads modules when they are first imported.
         if isinstance(flags, int) and flags & _WRITES:
             raise LeakError(f"{path!r} is opened for writing")
-    elif event.startswith(_FORBIDDEN) and not (event in ("os.listdir", "os.scandir") and _imports(arguments)):
+    elif _is_forbidden(event) and not (event in ("os.listdir", "os.scandir") and _imports(arguments)):
         raise LeakError(f"{event} {arguments!r}")
+
+
+@cache
+def _is_forbidden(event: str) -> bool:
+    return event.startswith(_FORBIDDEN)
 
 
 def _imports(arguments: tuple[object, ...]) -> bool:

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from contextvars import Context, ContextVar, copy_context
+from math import inf
 from random import Random
 from typing import Any, TypeVar
 
@@ -69,26 +70,68 @@ class Process:
         return self.name
 
 
-class NumberedTask(asyncio.Task[Any]):
-    """Hashed by its number: asyncio keeps sets of tasks, whose order must not depend on addresses."""
+class _Numbered:
+    """Hashed by a number: asyncio keeps sets of tasks and futures, whose order must not depend on addresses."""
 
-    def __init__(self, coroutine: Coroutine[Any, Any, Any], *, loop: SimulatedLoop, **named: Any) -> None:
-        self._number = loop.next_number()
-        super().__init__(coroutine, loop=loop, **named)
+    _number: int
 
     def __hash__(self) -> int:
-        return self._number
+        try:
+            return self._number
+        except AttributeError:
+            # Most futures are never asked for it.
+            self._number = self.get_loop().next_number()  # type: ignore[attr-defined]  # of tasks and futures
+            return self._number
 
 
-class NumberedFuture(asyncio.Future[Any]):
-    """See `NumberedTask`."""
+class NumberedTask(_Numbered, asyncio.Task[Any]):
+    """See `_Numbered`."""
 
-    def __init__(self, *, loop: SimulatedLoop) -> None:
-        self._number = loop.next_number()
-        super().__init__(loop=loop)
 
-    def __hash__(self) -> int:
-        return self._number
+class NumberedFuture(_Numbered, asyncio.Future[Any]):
+    """See `_Numbered`."""
+
+
+class Ready(events.Handle):
+    """A callback that is ready, without what asyncio keeps for its debug mode."""
+
+    __slots__ = ()
+    _repr = None
+    _source_traceback = None
+
+    def __init__(self, callback: Any, args: Any, context: Context | None) -> None:
+        self._callback = callback
+        self._args = args
+        self._context = context if context is not None else copy_context()
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """See `asyncio.Handle`."""
+        self._cancelled = True
+        self._callback, self._args = None, ()
+
+
+class Timer(events.TimerHandle):
+    """A callback for an instant; see `Ready`."""
+
+    __slots__ = ()
+    _repr = None
+    _source_traceback = None
+
+    def __init__(self, when: float, callback: Any, args: Any, loop: SimulatedLoop, context: Context | None) -> None:
+        self._when = when
+        self._callback = callback
+        self._args = args
+        self._loop = loop
+        self._context = context if context is not None else copy_context()
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """See `asyncio.TimerHandle`."""
+        if not self._cancelled:
+            self._cancelled = True
+            self._callback, self._args = None, ()
+            self._loop.timer_cancelled()
 
 
 class Pool(Executor):
@@ -179,8 +222,8 @@ class SimulatedLoop(base_events.BaseEventLoop):
         """Kept: a coroutine that is collected runs its `finally` blocks."""
         self._left: set[asyncio.Task[Any]] = set()
         self._pools: weakref.WeakKeyDictionary[Executor, Pool] = weakref.WeakKeyDictionary()
-        self._scheduled: list[events.TimerHandle]
-        self._timer_cancelled_count: int
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._cancelled_timers = 0
         self.set_task_factory(self._numbered_task)
 
     def next_number(self) -> int:
@@ -204,6 +247,8 @@ class SimulatedLoop(base_events.BaseEventLoop):
         self._left = asyncio.all_tasks(self)
         for task in self._left:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
+            # Where many worlds leave their tasks, to look for those of the next one takes long.
+            asyncio.tasks._unregister_task(task)
         self.close()
 
     def time(self) -> float:
@@ -215,9 +260,30 @@ class SimulatedLoop(base_events.BaseEventLoop):
     def call_soon(  # type: ignore[override]  # the base class has type variables
         self, callback: Any, *args: Any, context: Context | None = None
     ) -> events.Handle:
-        handle = events.Handle(callback, args, self, context)
+        handle = Ready(callback, args, context)
         self._put(handle)
         return handle
+
+    def call_later(  # type: ignore[override]  # as above
+        self, delay: float, callback: Any, *args: Any, context: Context | None = None
+    ) -> events.TimerHandle:
+        return self.call_at(self._now_s + delay, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]  # as above
+        self, when: float, callback: Any, *args: Any, context: Context | None = None
+    ) -> events.TimerHandle:
+        timer = Timer(when, callback, args, self, context)
+        self._number += 1
+        heapq.heappush(self._timers, (when, self._number, timer))
+        return timer
+
+    def timer_cancelled(self) -> None:
+        """A timer need not fire: when there are many such, they are taken out."""
+        self._cancelled_timers += 1
+        if self._cancelled_timers > max(_MANY_CANCELLED, len(self._timers) // 2):
+            self._timers = [timer for timer in self._timers if not timer[2]._cancelled]
+            heapq.heapify(self._timers)
+            self._cancelled_timers = 0
 
     def call_soon_threadsafe(  # type: ignore[override]  # as above
         self, callback: Any, *args: Any, context: Context | None = None
@@ -258,68 +324,69 @@ class SimulatedLoop(base_events.BaseEventLoop):
     def _queue(self, process: Process) -> None:
         process.queued = True
         if process.rests_until_s > self._now_s:
-            heapq.heappush(self._resting, (process.rests_until_s, self.next_number(), process))
+            self._number += 1
+            heapq.heappush(self._resting, (process.rests_until_s, self._number, process))
         else:
             self._busy.append(process)
 
     def _run_once(self) -> None:
-        if not self._busy:
+        busy = self._busy
+        if not busy:
             self._advance()
-        while self._resting and self._resting[0][0] <= self._now_s:
-            self._busy.append(heapq.heappop(self._resting)[2])
-        self._fire_timers()
-        self._turns = self._turns + 1 if self._now_s == self._turned_at_s else 0
-        self._turned_at_s = self._now_s
+        now_s, resting = self._now_s, self._resting
+        while resting and resting[0][0] <= now_s:
+            busy.append(heapq.heappop(resting)[2])
+        timers = self._timers
+        while timers and timers[0][0] <= now_s:
+            timer = heapq.heappop(timers)[2]
+            if timer._cancelled:
+                self._cancelled_timers -= 1
+            else:
+                self._put(timer)
+        self._turns = self._turns + 1 if now_s == self._turned_at_s else 0
+        self._turned_at_s = now_s
         if self._turns > _MOST_TURNS:
-            raise Deadlock(f"time stands still at {self._now_s:.6f} s")
-        if self._busy:
-            number = self.random.randrange(len(self._busy)) if len(self._busy) > 1 else 0
-            process, self._busy[number] = self._busy[number], self._busy[-1]
-            self._busy.pop()
+            raise Deadlock(f"time stands still at {now_s:.6f} s")
+        if busy:
+            number = int(self.random.random() * len(busy)) if len(busy) > 1 else 0
+            process, busy[number] = busy[number], busy[-1]
+            busy.pop()
             self._take_turn(process)
 
     def _advance(self) -> None:
         """Jump to the next instant at which something happens."""
-        while self._scheduled and self._scheduled[0].cancelled():
-            self._forget(heapq.heappop(self._scheduled))
-        instants = [self._resting[0][0]] if self._resting else []
-        if self._scheduled:
-            instants.append(self._scheduled[0].when())
-        if instants:
-            self._now_s = max(self._now_s, min(instants))
+        timers = self._timers
+        while timers and timers[0][2]._cancelled:
+            heapq.heappop(timers)
+            self._cancelled_timers -= 1
+        at_s = timers[0][0] if timers else inf
+        if self._resting:
+            at_s = min(at_s, self._resting[0][0])
+        if at_s < inf:
+            self._now_s = max(self._now_s, at_s)
         elif not self._stopping:  # type: ignore[attr-defined]
             raise Deadlock(f"at {self._now_s:.6f} s")
-
-    def _fire_timers(self) -> None:
-        while self._scheduled and self._scheduled[0].when() <= self._now_s:
-            timer = heapq.heappop(self._scheduled)
-            if timer.cancelled():
-                self._forget(timer)
-            else:
-                timer._scheduled = False  # type: ignore[attr-defined]
-                self._put(timer)
-        if self._timer_cancelled_count > max(_MANY_CANCELLED, len(self._scheduled) // 2):
-            self._scheduled = [timer for timer in self._scheduled if not timer.cancelled()]
-            heapq.heapify(self._scheduled)
-            self._timer_cancelled_count = 0
-
-    def _forget(self, timer: events.TimerHandle) -> None:
-        timer._scheduled = False  # type: ignore[attr-defined]
-        self._timer_cancelled_count = max(0, self._timer_cancelled_count - 1)
 
     def _take_turn(self, process: Process) -> None:
         """Run what is ready now, in its order, as one round of asyncio's own loop does."""
         process.queued = True
-        for _ in range(len(process.ready)):
-            if not process.ready:
+        ready = process.ready
+        for _ in range(len(ready)):
+            if not ready:
                 break
-            handle = process.ready.popleft()
-            if not handle.cancelled():
-                handle._run()
+            handle: Any = ready.popleft()
+            if handle._cancelled:
+                continue
+            try:
+                handle._context.run(handle._callback, *handle._args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # noqa: BLE001 - told as asyncio's own loop tells it
+                self.call_exception_handler({"message": "Exception in callback", "exception": error, "handle": handle})
         if self._rest_s and process is not self.world:
             process.rests_until_s = self._now_s + self._rest_s * self.random.random() ** 2
         process.queued = False
-        if process.ready:
+        if ready:
             self._queue(process)
 
     def _process_events(self, event_list: object) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
@@ -66,6 +66,8 @@ class Plan:
     """All rows of the steady stream are there from the beginning."""
     combine: bool = False
     """`SET combine = on` for all queries."""
+    tree: bool = False
+    """`SET combine_tree`: what the last of three sites combined goes over the second one."""
     parts: int = 1
     """`SET merge_parallelism` for all queries."""
     budget_bytes: int = 1 << 30
@@ -111,6 +113,7 @@ class Feature(Enum):
     LEASES = "leases"
     MOVES = "moves of tasks"
     SHARING = "sharing"
+    ALONE = "machines that come back while they do not hear the master"
     TOGETHER = "queries that are submitted together"
     THERE = "rows that are there"
     COMBINING = "combining"
@@ -127,7 +130,8 @@ def drawn(seed: int) -> Plan:
     features = frozenset(feature for feature in Feature if random.random() < _SHARES.get(feature, 0.5))
     sites = SITES[: random.choice((2, 2, 3))]
     rows = random.choice(_ROWS)
-    count = random.choice((1, 1, 2, 2, 3, 6 if Feature.THERE in features else 3))
+    # Rows that are there are soon read: what matters is how queries begin beside each other.
+    count = random.choice((1, 2, 3, 6) if Feature.THERE in features else (1, 1, 2, 2, 3, 3))
     plan = Plan(
         seed,
         sites=sites,
@@ -136,9 +140,10 @@ def drawn(seed: int) -> Plan:
         rest_s=0.2 if Feature.LONG_RESTS in features else 0.02,
         slow_s=0.2 if Feature.SLOW_THREADS in features else 0.003,
         sharing=random.choice([mode.value for mode in Sharing]) if Feature.SHARING in features else "net",
-        together=Feature.TOGETHER in features,
+        together=Feature.TOGETHER in features or (Feature.THERE in features and random.random() < 0.6),
         there=Feature.THERE in features,
         combine=Feature.COMBINING in features,
+        tree=len(sites) == len(SITES) and Feature.COMBINING in features and random.random() < 0.5,
         parts=random.choice((2, 3)) if Feature.PARTS in features else 1,
         budget_bytes=2_000 if Feature.SMALL_BUDGETS in features else 1 << 30,
         skews_s=tuple(random.uniform(-2, 2) for _ in sites) if Feature.SKEWS in features else (),
@@ -153,7 +158,7 @@ def _with_faults(plan: Plan, features: frozenset[Feature], random: Random) -> Pl
     if makers:
         at_s, every_s = FIRST_FAULT_S, random.choice((3.0, 6.0, 12.0))
         while (at_s := at_s + random.expovariate(1 / every_s)) < end_s:
-            faults.append(random.choice(makers)(plan, random, at_s))
+            faults += random.choice(makers)(plan, random, at_s)
     return replace(plan, faults=tuple(faults))
 
 
@@ -165,6 +170,10 @@ def faults_begin_until_s(plan: Plan) -> float:
 def faults_end_s(plan: Plan) -> float:
     """When all faults of known times are over."""
     return max((over_s(fault) for fault in plan.faults), default=0)
+
+
+def _single(make: Callable[[Plan, Random, float], Fault]) -> Callable[[Plan, Random, float], Iterable[Fault]]:
+    return lambda plan, random, at_s: (make(plan, random, at_s),)
 
 
 def _kill(plan: Plan, random: Random, at_s: float) -> Fault:
@@ -248,9 +257,21 @@ def _move(plan: Plan, random: Random, at_s: float) -> Fault:
     return Move(at_s, random.choice(plan.queries), random.random(), random.choice(plan.sites), called_off_s)
 
 
-_SHARES = {Feature.DAMAGE: 0.1, Feature.PARTS: 0.3, Feature.THERE: 0.2}
+def _alone(plan: Plan, random: Random, at_s: float) -> Iterable[Fault]:
+    """A machine comes back with what its disk has, and acts on it for a while: the master's orders do not arrive."""
+    site, seconds = random.choice(plan.sites), random.choice((2.0, 10.0, 30.0, 90.0))
+    if random.random() < 0.5:
+        # While queries are submitted, so that others hear of them and this one does not.
+        at_s = random.uniform(0.2, FIRST_FAULT_S)
+    yield Silence(at_s, MASTER, site, seconds)
+    if random.random() < 0.5:
+        away_s = random.uniform(0, seconds / 4)
+        yield Kill(at_s + random.uniform(0, seconds / 2), site, away_s, power=random.random() < 0.5)
+
+
+_SHARES = {Feature.DAMAGE: 0.1, Feature.PARTS: 0.3, Feature.THERE: 0.2, Feature.ALONE: 0.3}
 """How many seeds have it, where it is not every other one."""
-_MAKERS: dict[Feature, Callable[[Plan, Random, float], Fault]] = {
+_ONE = {
     Feature.KILLS: _kill,
     Feature.POWER: _power,
     Feature.POINTS: _point,
@@ -268,4 +289,8 @@ _MAKERS: dict[Feature, Callable[[Plan, Random, float], Fault]] = {
     Feature.DECLARING: _declare,
     Feature.LEASES: _lease,
     Feature.MOVES: _move,
+}
+_MAKERS: dict[Feature, Callable[[Plan, Random, float], Iterable[Fault]]] = {
+    **{feature: _single(make) for feature, make in _ONE.items()},
+    Feature.ALONE: _alone,
 }

@@ -19,7 +19,8 @@ from planner.values.names import BIN_COLUMN
 from site_agent.engine import AnalysisError, Engine, EpochRequest, EpochResult, Field, PythonFunction, ScannedStatement
 from site_agent.engine.jvm.session import SparkOptions, start_spark
 from site_agent.engine.spark import SparkEngine
-from tests.simulation.engine import ANALYSES, Analyses, Memo, SimulatedEngine, question, recorded
+from tests.simulation.engine import ANALYSES, Analyses, SimulatedEngine, computed, question, recorded
+from tests.simulation.memo import Memo
 from tests.simulation.plan import SITES, Plan
 from tests.simulation.schedule import play
 from tests.simulation.workload import QUERIES
@@ -64,7 +65,7 @@ class Recorder:
 def _unaided(views: Mapping[str, Sequence[Field]], statement: str) -> tuple[Field, ...] | None:
     """What the simulated engine says by itself; None: it has no answer."""
     try:
-        return SimulatedEngine(Memo(), {}).analyze(views, statement)
+        return SimulatedEngine(Memo(computed), {}).analyze(views, statement)
     except AnalysisError:
         return None
 
@@ -129,7 +130,7 @@ def main() -> int:
     with TemporaryDirectory() as made:
         session = start_spark(slots=2, scratch=Path(made), options=SparkOptions())
         spark = SparkEngine(session, scratch=Path(made))
-        simulated = SimulatedEngine(Memo(), recorded())
+        simulated = SimulatedEngine(Memo(computed), recorded())
         both = Both(spark, simulated)
         outcome = play(CALM, engine=lambda: both if compares else Recorder(spark, analyses))
         session.stop()

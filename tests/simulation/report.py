@@ -28,10 +28,13 @@ class Tally:
     """What some schedules had in common."""
 
     schedules: int = 0
+    lasted_s: float = 0.0
+    """The machine's time."""
     virtual_s: float = 0.0
     faults: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
-    failed: list[Outcome] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    """A line each."""
 
     def add(self, outcome: Outcome) -> None:
         self.schedules += 1
@@ -39,12 +42,13 @@ class Tally:
         self.faults += outcome.faults
         self.kinds.update(_kind(fault) for fault in outcome.plan.faults)
         if outcome.failed is not None:
-            self.failed.append(outcome)
+            told = (outcome.told.splitlines() or [""])[0]
+            self.failed.append(f"seed {outcome.plan.seed}: {outcome.failed.value}: {told}")
 
-    def line(self, lasted_s: float) -> str:
-        per_minute = self.schedules / lasted_s * 60 if lasted_s else 0
+    def line(self) -> str:
+        per_minute = self.schedules / self.lasted_s * 60 if self.lasted_s else 0
         return (
-            f"{self.schedules} schedules in {lasted_s / 60:.1f} minutes ({per_minute:.0f} a minute), "
+            f"{self.schedules} schedules in {self.lasted_s / 60:.1f} minutes ({per_minute:.0f} a minute), "
             f"{self.virtual_s / 3600:.0f} hours of their own time, {self.faults} faults: {len(self.failed)} failed"
         )
 
@@ -54,21 +58,17 @@ def _kind(fault: object) -> str:
     return f"{name}, power" if getattr(fault, "power", False) else name
 
 
-def run_section(code: str, facts: str, tally: Tally, seeds: tuple[int, int], lasted_s: float) -> Section:
-    """Of one run over the seeds from the first to the last."""
+def run_section(code: str, facts: str, tally: Tally, first: int) -> Section:
+    """Of one run over the seeds from the first one on."""
     rows = [f"| {kind} | {count} |" for kind, count in sorted(tally.kinds.items())]
-    failed = [
-        f"- seed {o.plan.seed}: {o.failed.value}: {o.told.splitlines()[0]}"
-        for o in tally.failed
-        if o.failed is not None
-    ]
+    failed = [f"- {line}" for line in tally.failed]
     text = "\n".join(
         [
-            f"## Seeds {seeds[0]} to {seeds[1]}",
+            f"## Seeds {first} to {first + tally.schedules - 1}",
             "",
             facts,
             "",
-            f"**{tally.line(lasted_s)}.**",
+            f"**{tally.line()}.**",
             "",
             "| fault | planned |",
             "| --- | ---: |",

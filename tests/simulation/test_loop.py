@@ -134,7 +134,7 @@ def test_cancelled_timers_do_not_pile_up() -> None:
         for _ in range(2000):
             loop.call_later(100, print).cancel()
             await asyncio.sleep(0.001)
-        return len(loop._scheduled)
+        return len(loop._timers)
 
     assert run(main) < 500
 

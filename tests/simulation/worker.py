@@ -1,25 +1,31 @@
 """`python -m tests.simulation.worker`: plays the plans that come on standard input, and answers with their outcomes.
 
-A process plays some tens of worlds and ends at once: what was killed in them cannot be cleaned up.
+A process plays some hundreds of worlds and ends at once: what was killed in them cannot be cleaned up.
 """
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import pickle
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
+from queue import SimpleQueue
 from subprocess import PIPE, Popen
+from tempfile import TemporaryDirectory
 
 from tests.simulation.checks import Check
 from tests.simulation.plan import Plan
 from tests.simulation.schedule import Outcome, play
+from tests.simulation.world import MEMO, SHARED
 
-PLANS_TOGETHER = 100
-"""Each leaves some megabytes behind; a new process takes a second and a half to begin, and remembers no epochs."""
+PLANS_TOGETHER = 200
+"""Each leaves some megabytes behind; a new process takes seconds to begin."""
 ROOT = Path(__file__).parents[2]
 
 
@@ -27,50 +33,90 @@ def main() -> None:
     logging.disable(logging.WARNING)
     # What a world that is over has left is of no interest.
     logging.getLogger().addHandler(logging.NullHandler())
-    plans: Sequence[Plan] = pickle.load(sys.stdin.buffer)
-    for plan in plans:
+    gc.disable()
+    while True:
+        try:
+            plan: Plan = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            os._exit(0)
         pickle.dump(play(plan), sys.stdout.buffer)
         sys.stdout.buffer.flush()
-    os._exit(0)
+        MEMO.share()
+        # What a world leaves behind is looked at once, and not again with each one that follows.
+        gc.collect()
+        gc.freeze()
 
 
 def played(
-    plans: Sequence[Plan],
+    plans: Iterable[Plan],
     *,
     workers: int = 2,
     root: Path = ROOT,
-    together: int = PLANS_TOGETHER,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Outcome]:
-    """The outcomes of plans in their order, by the code of a checkout; a process plays some of them together."""
+    """The outcomes of plans in their order, by the code of a checkout. Plans are taken as processes have time for
+    them; once nobody asks for more outcomes, no other plan begins."""
+    waiting = iter(plans)
+    idle: SimpleQueue[_Player] = SimpleQueue()
+    with ExitStack() as stack:
+        shared = stack.enter_context(TemporaryDirectory(prefix="selat-simulation-"))
+        around = {**os.environ, SHARED: shared, **(environment or {})}
+        for player in [_Player(root, around) for _ in range(workers)]:
+            idle.put(player)
+            stack.callback(player.stop)
+        pool = stack.enter_context(ThreadPoolExecutor(workers))
 
-    def batch(some: Sequence[Plan]) -> list[Outcome]:
-        return _batch(some, root, {**os.environ, **(environment or {})})
+        def one(plan: Plan) -> Outcome:
+            player = idle.get()
+            try:
+                return player.play(plan)
+            finally:
+                idle.put(player)
 
-    batches = [plans[first : first + together] for first in range(0, len(plans), together)]
-    with ThreadPoolExecutor(workers) as pool:
-        for outcomes in pool.map(batch, batches):
-            yield from outcomes
+        under_way: list[Future[Outcome]] = [pool.submit(one, plan) for plan in islice(waiting, workers)]
+        while under_way:
+            # One ahead for each process: an outcome that is late keeps the others waiting to be told, not to be played.
+            under_way += [pool.submit(one, plan) for plan in islice(waiting, 2 * workers - len(under_way))]
+            yield under_way.pop(0).result()
 
 
-def _batch(plans: Sequence[Plan], root: Path, environment: Mapping[str, str]) -> list[Outcome]:
-    """The outcomes; of a plan at which the process ended, that it did."""
-    command = [sys.executable, "-m", "tests.simulation.worker"]
-    with Popen(command, cwd=root, env=environment, stdin=PIPE, stdout=PIPE) as process:
+class _Player:
+    """A process that plays plans, and is replaced now and then."""
+
+    def __init__(self, root: Path, environment: Mapping[str, str]) -> None:
+        self._root, self._environment = root, environment
+        self._process: Popen[bytes] | None = None
+        self._left = 0
+
+    def play(self, plan: Plan) -> Outcome:
+        """The outcome; of a plan at which the process ended, that it did."""
+        process = self._running()
         assert process.stdin is not None
         assert process.stdout is not None
-        with process.stdin:
-            pickle.dump(list(plans), process.stdin)
-        outcomes: list[Outcome] = []
+        self._left -= 1
         try:
-            while len(outcomes) < len(plans):
-                outcomes.append(pickle.load(process.stdout))
-        except EOFError:
-            code = process.wait()
-            plan = plans[len(outcomes)]
-            outcomes.append(Outcome(plan, "", 0, 0, 0.0, Check.NO_ERROR, f"the process ended with {code}"))
-            outcomes += _batch(plans[len(outcomes) :], root, environment) if len(outcomes) < len(plans) else []
-    return outcomes
+            pickle.dump(plan, process.stdin)
+            process.stdin.flush()
+            outcome: Outcome = pickle.load(process.stdout)
+        except (EOFError, BrokenPipeError):
+            self._left = 0
+            told = f"the process ended with {process.wait()}"
+            return Outcome(plan, "", 0, 0, 0.0, Check.NO_ERROR, told)
+        return outcome
+
+    def stop(self) -> None:
+        """End the process, whatever it does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+
+    def _running(self) -> Popen[bytes]:
+        if self._process is None or not self._left:
+            self.stop()
+            command = [sys.executable, "-m", "tests.simulation.worker"]
+            self._process = Popen(command, cwd=self._root, env=self._environment, stdin=PIPE, stdout=PIPE)
+            self._left = PLANS_TOGETHER
+        return self._process
 
 
 if __name__ == "__main__":

@@ -145,13 +145,19 @@ Rows = list[tuple[object, ...]]
 @cache
 def expected(name: str, sites: tuple[str, ...], rows: int, clicks_from_s: float = FIRST_ROW_S) -> Rows:
     """DuckDB's answer to a query, sorted."""
-    with duckdb.connect() as database:
-        database.execute("SET TimeZone = 'UTC'")
-        database.execute("CREATE MACRO w(ts, n) AS to_timestamp(floor(epoch(ts) / n) * n)")
-        for relation in QUERIES[name].needs:
-            if relation != "archive":
-                database.register(relation, _all_rows(relation, sites, rows, clicks_from_s))
-        return sorted(database.execute(QUERIES[name].oracle).fetchall(), key=repr)
+    database = _oracle()
+    for relation in QUERIES[name].needs:
+        if relation != "archive":
+            database.register(relation, _all_rows(relation, sites, rows, clicks_from_s))
+    return sorted(database.execute(QUERIES[name].oracle).fetchall(), key=repr)
+
+
+@cache
+def _oracle() -> duckdb.DuckDBPyConnection:
+    database = duckdb.connect()
+    database.execute("SET TimeZone = 'UTC'; SET threads = 1")
+    database.execute("CREATE MACRO w(ts, n) AS to_timestamp(floor(epoch(ts) / n) * n)")
+    return database
 
 
 def _all_rows(relation: str, sites: tuple[str, ...], rows: int, clicks_from_s: float) -> pa.Table:

@@ -15,12 +15,14 @@ from datetime import datetime, timedelta
 from enum import Enum
 from functools import partial
 from itertools import zip_longest
+from pathlib import Path
 from random import Random
 from typing import Any
 
 from machine import faults
 from machine.description import Description
 from master.adaptation.journal import Journal
+from master.base.faults import FaultPoint as MasterPoint
 from master.config.values import MasterConfig
 from master.events.sqlite import SqliteEvents
 from master.server import Master, Surroundings, serving
@@ -48,14 +50,16 @@ from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.crashes import Crashes
 from site_agent.tasks.pool import SendPool
 from tests.simulation.disk import Disk
-from tests.simulation.engine import Memo, SimulatedEngine, recorded
+from tests.simulation.engine import SimulatedEngine, computed, recorded
 from tests.simulation.epochs import Epochs
 from tests.simulation.faults import Failing, KillAtPoint
 from tests.simulation.loop import PROCESS, Pool, Process, SimulatedLoop
+from tests.simulation.memo import Memo
 from tests.simulation.net.network import Network
 from tests.simulation.paths import SimulatedCalls, on
 from tests.simulation.plan import MASTER, SLOTS, Plan
 from tests.simulation.rows import BEGIN
+from tests.simulation.slots import ahead_of_slots
 from tests.simulation.sources import Connector, Shape
 from tests.simulation.trace import Trace
 from wire.channels import aio_channel
@@ -68,7 +72,9 @@ LEAST_EPOCH_S = 0.02
 MOST_EPOCH_S = 0.3
 CONFIG = MasterConfig(probes=False, epoch_interval=timedelta(seconds=4), report_interval=timedelta(seconds=3))
 
-MEMO = Memo()
+SHARED = "SELAT_SIMULATION_MEMO"
+"""Names the directory in which the processes of a run share what their engines gave."""
+MEMO = Memo(computed, Path(os.environ[SHARED]) if SHARED in os.environ else None)
 
 
 class Clock:
@@ -126,6 +132,8 @@ class World:
         """What did not come in time."""
         self.orders: list[asyncio.Task[None]] = []
         """What the client does beside following results."""
+        self.slots: list[str] = []
+        """Where tasks began that had no slot."""
         self.errors: list[str] = []
         """What was logged as an error."""
         self.faults = 0
@@ -140,6 +148,8 @@ class World:
         self.released = False
         """Sources of bursts may send the last ones."""
         self._random = Random(f"{plan.seed}/ids")
+        self._serving: Master | None = None
+        """The master that runs, or ran last."""
         self._passages: Counter[tuple[str, str]] = Counter()
         self._points = {(f.name, f.point, f.passage): f for f in plan.faults if isinstance(f, KillAtPoint)}
         links = {
@@ -189,6 +199,8 @@ class World:
             return False
         process.check()
         self._passages[process.name, point.value] += 1
+        if point is MasterPoint.ASSIGNMENT_SENDING and self._serving is not None:
+            self.slots += ahead_of_slots(self._serving)
         fault = self._points.get((process.name, point.value, self._passages[process.name, point.value]))
         if fault is not None and self.running.get(process.name) is process:
             self.tell("point", name=process.name, point=point.value, passage=fault.passage)
@@ -221,7 +233,7 @@ class World:
             Journal(self._decisions),
         )
         config = replace(CONFIG, sharing=Sharing(self.plan.sharing))
-        master = Master(SqliteStore(self._state), self._topology, config=config, around=around)
+        self._serving = master = Master(SqliteStore(self._state), self._topology, config=config, around=around)
         async with serving(master, MASTER_ADDRESS):
             await asyncio.Event().wait()
 
