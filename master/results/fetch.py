@@ -200,6 +200,9 @@ class ResultFetcher:
                 if not live:
                     return
             except EpochGoneError as error:
+                if continued and error.first_epoch <= wanted:
+                    # It has begun meanwhile.
+                    continue
                 raise _gone(record.id, target.channel, wanted, error.first_epoch) from error
             except (GatewayAbsentError, ChannelAbsentError) as error:
                 if _nothing_there(error, record, follow=target.follow):
