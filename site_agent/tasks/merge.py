@@ -34,8 +34,6 @@ from site_agent.tasks.spec import InputSpec, WindowSpec
 from site_agent.tasks.task import PortTask
 from site_agent.tasks.views import Rows, scans_of
 
-TAIL_SHARE = 8
-"""A checkpoint is due when such a part of the state is new, or such a part of the memory for state is taken by it."""
 _CLOSING = "closing"
 """In the commit of an epoch that has a range of the groups of closed windows: which windows, and the bins so far."""
 
@@ -168,7 +166,10 @@ class MergeTask(PortTask):
 
     async def _restore(self) -> None:
         context = self._context
-        self._checkpoint = await self._state.restore()
+        saved = await self._state.restore()
+        for view, rows in saved.rows.items():
+            self._state.open.add(view, rows)
+        self._checkpoint = saved.checkpoint
         emitted = Emitted.from_manifest(self._last_manifest)
         closed = [c for c in (self._checkpoint.closed_us, emitted.closed_us) if c is not None]
         self._state.open.advance(max(closed, default=None))
@@ -303,13 +304,9 @@ class MergeTask(PortTask):
         return columns | {i.view: i.columns for i in self._context.spec.inputs if i.view in self._views}
 
     async def _maybe_checkpoint(self, batch: PortBatch) -> None:
-        limits, clock, memory = self._context.limits, self._context.clock, self._context.memory
+        limits, clock = self._context.limits, self._context.clock
         waited_s = clock.monotonic() - self._checkpoint_s
-        # A run for every trifle would make closing windows slow.
-        together_bytes = min(self._state.open.size_bytes, memory.limit_bytes) // TAIL_SHARE
-        if not memory.make_room():
-            together_bytes = 0
-        due = self._since_checkpoint_bytes >= max(limits.checkpoint_bytes, together_bytes)
+        due = self._since_checkpoint_bytes >= self._state.due_bytes()
         due = due or waited_s >= limits.checkpoint_interval.total_seconds()
         moved = dict(batch.cursors) != dict(self._checkpoint.cursors)
         if moved and (due or batch.ended):

@@ -23,12 +23,14 @@ from site_agent.state.memory import StateMemory
 from site_agent.state.runs import RunFile, writing
 from site_agent.state.segments import ALL_BINS
 from site_agent.state.stored import StoredRows
-from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
+from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore, SavedState
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.spec import ViewSpec, WindowSpec
 from site_agent.tasks.views import OpenViews
 from site_agent.tasks.windows import OpenWindows
 
+TAIL_SHARE = 8
+"""A checkpoint is due when such a part of the state is new, or such a part of the memory for state is taken by it."""
 _LESS = 0.8
 """Rows are combined before they are written if no larger share of them is left."""
 _PATIENCE = 8
@@ -45,33 +47,42 @@ class MergeState:
         context: the task's.
         window: how its windows close.
         combine: see `Combine`; it may raise EngineError.
+        opened: makes the open rows of what was saved; None: they are those of its runs.
     """
 
-    def __init__(self, context: TaskContext, window: WindowSpec, combine: Combine) -> None:
+    def __init__(
+        self,
+        context: TaskContext,
+        window: WindowSpec,
+        combine: Combine,
+        opened: Callable[[SavedState], OpenViews] | None = None,
+    ) -> None:
         self._context = context
         self._window = window
         self._combine = combine
         self._store = CheckpointStore(context.directory)
         self._patience = dict.fromkeys((view.name for view in window.views), 0)
         self._tried: dict[str, dict[int, int]] = {view.name: {} for view in window.views}
+        self._opened = opened or self._of_runs
         self.open = OpenViews(window)
 
     @property
     def memory(self) -> StateMemory:
         return self._context.memory
 
-    async def restore(self) -> Checkpoint:
-        """The last checkpoint; its rows are open again.
+    async def restore(self) -> SavedState:
+        """The last checkpoint; the rows of its runs are open again.
 
         Raises:
             SiteAgentError: a file is damaged.
         """
         saved = await self._context.in_thread(self._store.load_state)
-        self.open = OpenViews(self._window, closed_us=saved.checkpoint.closed_us, runs=saved.runs)
-        for view, rows in saved.rows.items():
-            self.open.add(view, rows)
+        self.open = await self._context.in_thread(partial(self._opened, saved))
         self.memory.hold(self.open)
-        return saved.checkpoint
+        return saved
+
+    def _of_runs(self, saved: SavedState) -> OpenViews:
+        return OpenViews(self._window, closed_us=saved.checkpoint.closed_us, runs=saved.runs)
 
     def close(self) -> None:
         """Its rows take no memory any more."""
@@ -100,6 +111,17 @@ class MergeState:
         await self._context.in_thread(lambda: self._store.save_state(checkpoint, names))
         self.memory.make_room()
 
+    def due_bytes(self) -> int:
+        """How many bytes of new rows make a checkpoint due.
+
+        That is a part of the state, for with a run for every trifle windows would close slowly; less where new rows are
+        what takes the memory.
+        """
+        together_bytes = min(self.open.size_bytes, self.memory.limit_bytes) // TAIL_SHARE
+        if not self.memory.make_room():
+            together_bytes = 0
+        return max(self._context.limits.checkpoint_bytes, together_bytes)
+
     @property
     def _rows_at_once(self) -> int:
         return self._context.limits.rows_at_once
@@ -114,7 +136,7 @@ class MergeState:
         path = self._store.run_path(number, view.name, 0)
         run = await self._context.in_thread(lambda: self._written(path, rows))
         windows.replace_fresh(None)
-        windows.runs.append(StoredRows(run, rows))
+        windows.runs.append(windows.stored_rows(run, rows))
 
     async def _compact(self, view: ViewSpec, windows: OpenWindows) -> None:
         """Combine the rows that no checkpoint has stored, if the first range of them shows that it helps."""
@@ -175,7 +197,7 @@ class MergeState:
                 writer.give_up()
                 return []
             run = await context.in_thread(writer.finish)
-        return [StoredRows(run, combined if len(ranges) == 1 else None)]
+        return [windows.stored_rows(run, combined if len(ranges) == 1 else None)]
 
     def _ranges_of(self, rows: int, has_bins: bool) -> Sequence[range]:
         if not (self._window.by_bins and has_bins):

@@ -119,7 +119,7 @@ async def test_parts_of_a_merge_at_two_sites_survive_their_deaths(tmp_path: Path
     assert half_files(tmp_path) == []
 
 
-@pytest.mark.parametrize("point", EVERYWHERE, ids=lambda point: point.value)
+@pytest.mark.parametrize("point", [*EVERYWHERE, FaultPoint.RANGE_PUBLISHED], ids=lambda point: point.value)
 async def test_sites_that_combine_go_on_after_their_death(tmp_path: Path, point: FaultPoint) -> None:
     """Groups of open windows leave at each epoch, and are in no epoch twice."""
     passage = 4 if point in OFTEN else 1
