@@ -24,11 +24,12 @@ from site_agent.base.json import Json
 from site_agent.channels.manifest import EpochManifest
 from site_agent.engine import ArrowScan, EpochRequest, EpochResult, Field, OperatorRows
 from site_agent.port import Origin, Port, PortBatch, PortInput
-from site_agent.state.segments import without_bins
+from site_agent.state.segments import ALL_BINS, without_bins
 from site_agent.tasks.checkpoint import Checkpoint, Closing
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
 from site_agent.tasks.merge_state import MergeState
+from site_agent.tasks.over_ranges import OverRanges
 from site_agent.tasks.progress import Sample, Totals
 from site_agent.tasks.spec import InputSpec, WindowSpec
 from site_agent.tasks.task import PortTask
@@ -225,7 +226,9 @@ class MergeTask(PortTask):
             self._totals = self._totals.plus(rows_in=table.num_rows, rows_late=dropped)
 
     async def _emit(self, batch: PortBatch) -> Emission:
-        ranges = self._state.ranges(batch.watermark_us)
+        await self._state.know_bins(batch.watermark_us)
+        # What needs the groups of all ranges is out at once.
+        ranges = self._state.ranges(batch.watermark_us) if not self._window.ranges else (ALL_BINS,)
         closing = None if batch.watermark_us is None else Closing(batch.watermark_us, batch.idle)
         if len(ranges) == 1 or closing is None:
             return await self._close(batch.watermark_us, ranges, batch.cursors, idle=batch.idle)
@@ -260,8 +263,7 @@ class MergeTask(PortTask):
         before_us = standing.watermark_us if standing is not None else None
         for bins in ranges:
             last = bins is ranges[-1]
-            closed = await self._context.in_thread(partial(self._state.open.closing, watermark_us, bins))
-            result = await self._join(closed) if self._state.open.can_match(closed) else None
+            result = await self._result(watermark_us, bins)
             if result is None and not last:
                 continue
             merged = result.table if result is not None else None
@@ -290,12 +292,28 @@ class MergeTask(PortTask):
             lambda: log.publish(log.next_epoch, rows, watermark_us=watermark_us, idle=idle, commit=commit)
         )
 
-    async def _join(self, closed: Rows) -> EpochResult:
-        """The result of closed windows."""
+    async def _result(self, watermark_us: int | None, bins: range) -> EpochResult | None:
+        """What the windows that the watermark ends give out of these bins; None: nothing."""
+        ranges = self._state.ranges(watermark_us) if self._window.ranges else ()
+        if len(ranges) > 1:
+            over = OverRanges(self._window, self._run)
+            for some in ranges:
+                await over.add(await self._closing(watermark_us, some))
+            found = await over.result()
+            # Its operators are not those of the stage.
+            return None if found is None else replace(found, operators=())
+        closed = await self._closing(watermark_us, bins)
+        return await self._run(self._context.spec.sql, closed) if self._state.open.can_match(closed) else None
+
+    async def _closing(self, watermark_us: int | None, bins: range) -> Rows:
+        return await self._context.in_thread(partial(self._state.open.closing, watermark_us, bins))
+
+    async def _run(self, sql: str, rows: Rows) -> EpochResult:
+        """A statement over the rows of closed windows, or over what was made of them."""
         spec, site = self._context.spec, self._context.site
-        scan, views = scans_of(closed, self._columns())
+        scan, views = scans_of(rows, self._columns())
         copies = tuple(sorted({copy.view for copy in self._copies}))
-        request = partial(EpochRequest, spec.task_id, spec.sql, scan, site)
+        request = partial(EpochRequest, spec.task_id, sql, scan, site)
         return await self._context.run(partial(request, tables=copies, views=views, functions=spec.functions))
 
     def _columns(self) -> dict[str, tuple[Field, ...]]:

@@ -128,7 +128,9 @@ class MergeState:
 
     async def _store_fresh(self, view: ViewSpec, number: int) -> None:
         windows = self.open.windows[view.name]
-        if view.combine_sql and windows.fresh_rows >= self._context.limits.compact_rows:
+        if self._lacks_bins(view):
+            await self._bin_fresh(view)
+        elif view.combine_sql and windows.fresh_rows >= self._context.limits.compact_rows:
             await self._compact(view, windows)
         rows = windows.fresh()
         if rows is None:
@@ -137,6 +139,31 @@ class MergeState:
         run = await self._context.in_thread(lambda: self._written(path, rows))
         windows.replace_fresh(None)
         windows.runs.append(windows.stored_rows(run, rows))
+
+    async def know_bins(self, watermark_us: int | None) -> None:
+        """Before many rows are closed: have rows say their bins that came without.
+
+        Raises:
+            EngineError: rows cannot be combined.
+        """
+        if self._window.by_bins and self.open.ends_by(watermark_us) > self._rows_at_once:
+            for view in filter(self._lacks_bins, self._window.views):
+                await self._bin_fresh(view)
+
+    def _lacks_bins(self, view: ViewSpec) -> bool:
+        """Whether rows came without bins, as those that sites have combined, and what combines them says their bins."""
+        binned = self._window.by_bins and bool(view.combine_sql)
+        return binned and not self.open.windows[view.name].fresh_has_bins
+
+    async def _bin_fresh(self, view: ViewSpec) -> None:
+        windows, at_once = self.open.windows[view.name], self._rows_at_once
+        rows = windows.fresh()
+        assert rows is not None
+        parts = [
+            await self._combine(view.combine_sql, rows.slice(first, at_once))
+            for first in range(0, rows.num_rows, at_once)
+        ]
+        windows.replace_fresh(pa.concat_tables(parts, promote_options="permissive"))
 
     async def _compact(self, view: ViewSpec, windows: OpenWindows) -> None:
         """Combine the rows that no checkpoint has stored, if the first range of them shows that it helps."""
