@@ -37,6 +37,7 @@ LIMITS_S = {
     "parts": 300,
     "state": 900,
     "state_away": 600,
+    "state_combined": 900,
     "stages": 120,
     "epoch_cost": 300,
     "wire_format": 60,

@@ -56,6 +56,13 @@ CRITERIA = (
     ),
     Criterion("state.late", "the same: event loop late by, at most", AT_MOST, 0.5, "s", _PLANE),
     Criterion(
+        "state_combined.right", "the same at a site that combines: equal to DuckDB's", AT_LEAST, 1, source=_PLANE
+    ),
+    Criterion("state_combined.python", "the same: most memory of Python", AT_MOST, 1536, "MiB", _PLANE),
+    Criterion("state_combined.jvm", "the same: most memory of the JVM", AT_MOST, 3072, "MiB", _PLANE),
+    Criterion("state_combined.written", "the same: checkpoints over what changed", AT_MOST, 1.5, source=_PLANE),
+    Criterion("state_combined.late", "the same: event loop late by, at most", AT_MOST, 0.5, "s", _PLANE),
+    Criterion(
         "state_away.right", "a site away for half an hour: results equal to DuckDB's", AT_LEAST, 1, source=_PLANE
     ),
     Criterion("state_away.flat", "the same: memory at the end over memory before", AT_MOST, 1.1, source=_PLANE),

@@ -5,7 +5,7 @@
 A real merge task, engine and channels, with the budgets of an agent. Each of three sites sends each group once, in 100
 epochs; then the window closes. What they send lies in channels beforehand, written by another process; the merge runs
 in a process of its own, whose memory and that of its JVM are counted. A third process has DuckDB compute the same of
-the same rows. `benchmarks.state_away` has the second scene of the code here.
+the same rows. `benchmarks.state_away` and `benchmarks.state_combined` have the other scenes of the code here.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ STEP_LIMIT_S = 900.0
 
 MERGED = "SELECT w, k, sum(n) AS n, sum(s) AS s FROM input GROUP BY w, k"
 COMBINED = f"SELECT w, k, sum(n) AS n, sum(s) AS s, pmod(k, {BINS}) AS _bin FROM input GROUP BY w, k"
+NUMBERED = "SELECT w, k, sum(n) AS n, sum(s) AS s, xxhash64(w, k) AS _group FROM input GROUP BY w, k"
 
 
 @dataclass(slots=True)
@@ -185,7 +186,8 @@ async def merge_large(merge: RunningTask, writes: Writes) -> None:
     found, began_s = writes.found, time.perf_counter()
     async with _watching(found):
         await merge.task.run()
-    closing_s = writes.first_s[FaultPoint.CLOSING_STORED]
+    # Of a combining task, from the first groups that it sent.
+    closing_s = writes.first_s.get(FaultPoint.CLOSING_STORED, writes.first_s[FaultPoint.RANGE_PUBLISHED])
     found.read_s = closing_s - began_s
     found.first_s = writes.first_s[FaultPoint.RANGE_PUBLISHED] - closing_s
     found.close_s = writes.last_s[FaultPoint.RANGE_PUBLISHED] - closing_s
@@ -241,8 +243,11 @@ def run_merge(scene: str, directory: Path, epochs: int) -> Found:
         for channel in channels:
             # What is read has to be there for DuckDB.
             channel.set_consumers(["us", "check"])
-        length_us = AWAY_WINDOW_US if scene == "away" else EPOCH_US * EPOCHS
-        merge = site.make_merge("merge", MERGED, channels, window_of(length_us))
+        window = window_of(AWAY_WINDOW_US if scene == "away" else EPOCH_US * EPOCHS)
+        if scene == "combined":
+            merge = site.make_combine("merge", NUMBERED, channels, window)
+        else:
+            merge = site.make_merge("merge", MERGED, channels, window)
         if scene == "away":
             away = ChannelStore(directory / "away").open(SITES[-1])
             runner.run(merge_away(merge, writes, away, channels[-1], epochs))
@@ -359,7 +364,7 @@ def main() -> int:
 def described(found: Found) -> list[str]:
     """What both scenes have."""
     rows = [
-        ["rows that the merge read", f"{found.rows:,}"],
+        ["rows that it read", f"{found.rows:,}"],
         ["groups that it gave out", f"{found.groups:,}"],
         ["most memory of Python", f"{found.python_mib:.0f} MiB"],
         ["most memory of the JVM", f"{found.jvm_mib:.0f} MiB"],
@@ -368,7 +373,7 @@ def described(found: Found) -> list[str]:
         ["event loop late by, at most", f"{found.late_s:.2f} s"],
     ]
     return [
-        f"One merge; its state may take 256 MiB of Python's memory, the heap is {HEAP}. What changed between two "
+        f"One task; its state may take 256 MiB of Python's memory, the heap is {HEAP}. What changed between two "
         "checkpoints is a row for each group that came, encoded as in the files of the state.",
         table(["", ""], rows),
     ]

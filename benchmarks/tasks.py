@@ -18,6 +18,7 @@ from site_agent.engine import Field
 from site_agent.engine.spark import SparkEngine
 from site_agent.exchange.options import connect
 from site_agent.router import Router
+from site_agent.tasks.combine import CombineTask
 from site_agent.tasks.context import TaskContext, TaskLimits
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress
@@ -43,7 +44,7 @@ class Stage:
 class RunningTask:
     """A task, its channel and its counts."""
 
-    task: SourceTask | MergeTask
+    task: SourceTask | MergeTask | CombineTask
     log: ChannelLog
     progress: Progress
 
@@ -90,11 +91,24 @@ class Site:
         Of some bins, it is a part.
         """
         specs = tuple(InputSpec(log.id, SITE, window.views[0].name, bins=tuple(bins)) for log in inputs)
-        spec = TaskSpec(name, name, "m1", StageKind.MERGE, sql, timedelta(0), inputs=specs, window=window)
-        directory = self._root / name
-        directory.mkdir()
-        made = self._context(spec, directory)
+        made = self._reading(
+            TaskSpec(name, name, "m1", StageKind.MERGE, sql, timedelta(0), inputs=specs, window=window)
+        )
         return RunningTask(MergeTask(made, window), made.log, made.progress)
+
+    def make_combine(self, name: str, sql: str, inputs: Sequence[ChannelLog], window: WindowSpec) -> RunningTask:
+        """A combining task over channels of this site; its output is kept for the reader `check`."""
+        specs = tuple(InputSpec(log.id, SITE, window.views[0].name) for log in inputs)
+        made = self._reading(
+            TaskSpec(name, name, "c1", StageKind.COMBINE, sql, timedelta(0), inputs=specs, window=window)
+        )
+        made.log.set_consumers([name, "check"])
+        return RunningTask(CombineTask(made, window), made.log, made.progress)
+
+    def _reading(self, spec: TaskSpec) -> TaskContext:
+        directory = self._root / spec.task_id
+        directory.mkdir()
+        return self._context(spec, directory)
 
     def _context(self, spec: TaskSpec, directory: Path) -> TaskContext:
         clock = SystemClock()

@@ -133,4 +133,6 @@ def _merge_to_proto(merge: Merge) -> site_pb2.MergeSpec:
         ],
         pane_column=merge.window_column if merge.panes else "",
         by_bins=merge.by_bins,
+        ranges=[site_pb2.RangeResult(view=found.view, sql=found.sql) for found in merge.ranges],
+        over_ranges_sql=merge.over_ranges_sql,
     )

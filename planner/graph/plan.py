@@ -59,6 +59,17 @@ class MergeView:
 
 
 @dataclass(frozen=True, slots=True)
+class RangeResult:
+    """What is computed of each range of bins of a MERGE's groups, before what needs all of them."""
+
+    view: str
+    """As which the rows of all ranges together are read."""
+    sql: str = ""
+    body: Operator | None = None
+    """What `sql` is the text of."""
+
+
+@dataclass(frozen=True, slots=True)
 class Merge:
     """How a MERGE stage treats its input: rows wait until their window closes."""
 
@@ -77,6 +88,13 @@ class Merge:
     lies in. False: it has the start of the row's window, as where none overlap and in plans from before panes."""
     by_bins: bool = False
     """Each result is made of rows of one bin, so the rows of some bins can be merged alone; `combine` says the bins."""
+    ranges: tuple[RangeResult, ...] = ()
+    """Where results need the groups of all bins: what can be computed of the rows of some bins alone. `combine` says
+    the bins then, too."""
+    over_ranges_sql: str = ""
+    """Over the views of `ranges`: the results."""
+    over_ranges: Operator | None = None
+    """What `over_ranges_sql` is the text of."""
 
     @property
     def period(self) -> timedelta:

@@ -99,7 +99,11 @@ def compiled(stage: Stage) -> Stage:
     merge = stage.merge
     if merge is not None:
         views = tuple(replace(view, combine_sql=_text(view.combine)) for view in merge.views)
-        merge = replace(merge, combine_sql=_text(merge.combine), views=views)
+        ranges = tuple(replace(found, sql=_text(found.body)) for found in merge.ranges)
+        over_ranges_sql = _text(merge.over_ranges)
+        merge = replace(
+            merge, combine_sql=_text(merge.combine), views=views, ranges=ranges, over_ranges_sql=over_ranges_sql
+        )
     return replace(stage, sql=_text(stage.body), merge=merge)
 
 

@@ -1,17 +1,22 @@
 """MERGEs whose windows can be closed range by range of the bins of their groups, so that memory holds one range.
 
-As for parts: each result has to be made of one group, or of rows that match, and all rows that wait have to have bins.
+As for parts: where each result is made of one group, or of rows that match, each range gives its results. A top-k,
+layers over groups and joins of aggregates are cut: each range gives what a part would send, and what FINAL would do is
+done over that of all ranges.
+
+All rows that wait have to have bins. Partials that sites have combined come without any, but the MERGE can say them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 
 from planner.graph.operators import CombinePartials, Operator, PartialAggregate
-from planner.graph.plan import DraftPlan, Stage
+from planner.graph.plan import DraftPlan, RangeResult, Stage
 from planner.rules.bins import is_binned
-from planner.rules.cuts import is_splittable, needs_no_others
+from planner.rules.cuts import cut, is_splittable, needs_no_others
 from planner.values.names import INPUT_VIEW
 from planner.values.stages import StageKind
 
@@ -33,21 +38,29 @@ def _marked(draft: DraftPlan, stage: Stage) -> Stage:
         view: [draft.stage(item.stage) for item in stage.inputs if item.view == view]
         for view in {item.view for item in stage.inputs if stage.waits_for(item.view)}
     }
-    sends_bins = all(_sends_bins(sender) for found in senders.values() for sender in found)
-    if not (senders and sends_bins and is_splittable(body) and needs_no_others(body)):
+    sources = {view: [_source(draft, sender) for sender in found] for view, found in senders.items()}
+    if not (senders and all(map(is_binned, chain(*sources.values()))) and is_splittable(body)):
         return stage
-    views = tuple(replace(v, combine=_binned(v.combine, senders.get(v.view, ()))) for v in merge.views)
-    combine = _binned(merge.combine, senders.get(INPUT_VIEW, ()))
-    return replace(stage, merge=replace(merge, combine=combine, views=views, by_bins=True))
+    views = tuple(replace(v, combine=_binned(v.combine, sources.get(v.view, ()))) for v in merge.views)
+    combine = _binned(merge.combine, sources.get(INPUT_VIEW, ()))
+    marked = replace(merge, combine=combine, views=views)
+    if needs_no_others(body):
+        return replace(stage, merge=replace(marked, by_bins=True))
+    top, cuts = cut(body)
+    if any(found.combine is not None for found in cuts) or INPUT_VIEW not in {found.view for found in cuts}:
+        # Ranges would give partials, of which others have to be made.
+        return stage
+    ranges = tuple(RangeResult(found.view, body=found.body) for found in cuts)
+    return replace(stage, merge=replace(marked, ranges=ranges, over_ranges=top))
 
 
-def _sends_bins(sender: Stage) -> bool:
-    body = sender.body
-    return bool(body.bins) if isinstance(body, CombinePartials) else is_binned(sender)
+def _source(draft: DraftPlan, sender: Stage) -> Stage:
+    """What made the partials that a stage sends; any of several."""
+    return _source(draft, draft.stage(sender.inputs[0].stage)) if sender.kind is StageKind.COMBINE else sender
 
 
-def _binned(combine: Operator | None, senders: Iterable[Stage]) -> Operator | None:
-    """What combines partials, which then says their bins as their senders do."""
-    bodies = (sender.body for sender in senders)
-    bins = next((body.bins for body in bodies if isinstance(body, PartialAggregate | CombinePartials)), ())
+def _binned(combine: Operator | None, sources: Iterable[Stage]) -> Operator | None:
+    """What combines partials, which then says their bins as their sources do."""
+    bodies = (source.body for source in sources)
+    bins = next((body.bins for body in bodies if isinstance(body, PartialAggregate)), ())
     return replace(combine, bins=bins) if isinstance(combine, CombinePartials) else combine

@@ -1473,6 +1473,8 @@ class MergeSpec(_message.Message):
     VIEWS_FIELD_NUMBER: _builtins.int
     PANE_COLUMN_FIELD_NUMBER: _builtins.int
     BY_BINS_FIELD_NUMBER: _builtins.int
+    RANGES_FIELD_NUMBER: _builtins.int
+    OVER_RANGES_SQL_FIELD_NUMBER: _builtins.int
     window_column: _builtins.str
     """Timestamp column of the input that holds a row's window start, and the windows' length. Empty: see `pane_column`."""
     window_us: _builtins.int
@@ -1486,9 +1488,15 @@ class MergeSpec(_message.Message):
     """
     by_bins: _builtins.bool
     """All rows of a group, or rows that match, are in one bin of their input; so the rows of some bins can be merged alone."""
+    over_ranges_sql: _builtins.str
+    """Spark SQL over the views of `ranges`, each with the rows of all ranges: the results."""
     @_builtins.property
     def views(self) -> _containers.RepeatedCompositeFieldContainer[Global___MergeView]:
         """The views whose rows wait until their window closes; none: `input` alone, with `combine_sql`."""
+
+    @_builtins.property
+    def ranges(self) -> _containers.RepeatedCompositeFieldContainer[Global___RangeResult]:
+        """Where results need the groups of all bins: what can be computed of the rows of some bins alone. Empty: nothing."""
 
     def __init__(
         self,
@@ -1500,14 +1508,41 @@ class MergeSpec(_message.Message):
         views: _abc.Iterable[Global___MergeView] | None = ...,
         pane_column: _builtins.str = ...,
         by_bins: _builtins.bool = ...,
+        ranges: _abc.Iterable[Global___RangeResult] | None = ...,
+        over_ranges_sql: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_bins", b"by_bins", "combine_sql", b"combine_sql", "pane_column", b"pane_column", "slide_us", b"slide_us", "views", b"views", "window_column", b"window_column", "window_us", b"window_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_bins", b"by_bins", "combine_sql", b"combine_sql", "over_ranges_sql", b"over_ranges_sql", "pane_column", b"pane_column", "ranges", b"ranges", "slide_us", b"slide_us", "views", b"views", "window_column", b"window_column", "window_us", b"window_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MergeSpec: _TypeAlias = MergeSpec  # noqa: Y015
+
+@_typing.final
+class RangeResult(_message.Message):
+    """What a MERGE computes of each range of bins."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VIEW_FIELD_NUMBER: _builtins.int
+    SQL_FIELD_NUMBER: _builtins.int
+    view: _builtins.str
+    sql: _builtins.str
+    """Spark SQL over the views of the MERGE."""
+    def __init__(
+        self,
+        *,
+        view: _builtins.str = ...,
+        sql: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["sql", b"sql", "view", b"view"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RangeResult: _TypeAlias = RangeResult  # noqa: Y015
 
 @_typing.final
 class MergeView(_message.Message):

@@ -24,6 +24,7 @@ from site_agent.tasks.spec import (
     Assignment,
     HandOver,
     InputSpec,
+    RangeSpec,
     RelationSpec,
     ResultsLimit,
     ResultSpec,
@@ -194,5 +195,7 @@ def _window(message: site_pb2.MergeSpec) -> WindowSpec:
         slide_us=message.slide_us or message.window_us,
         views=views or (ViewSpec(INPUT_VIEW, message.combine_sql),),
         panes=bool(message.pane_column),
-        by_bins=message.by_bins,
+        by_bins=message.by_bins or bool(message.ranges),
+        ranges=tuple(RangeSpec(found.view, found.sql) for found in message.ranges),
+        over_ranges_sql=message.over_ranges_sql,
     )

@@ -43,6 +43,11 @@ class RunName:
     crc32: int
     """Of the index, which has those of the segments."""
 
+    @property
+    def checkpoint(self) -> int:
+        """The number of the checkpoint that was the first to name it."""
+        return int(self.file.split("-")[1])
+
     def to_json(self) -> dict[str, Any]:
         return {"file": self.file, "size_bytes": self.size_bytes, "crc32": self.crc32}
 

@@ -10,6 +10,9 @@ import pyarrow as pa
 from site_agent.state.runs import RunFile
 from site_agent.state.segments import Extent
 
+Alive = Callable[[RunFile, pa.Table], pa.Table]
+"""Of rows of a run, those that still count."""
+
 
 @dataclass(slots=True)
 class StoredRows:
@@ -18,6 +21,8 @@ class StoredRows:
     run: RunFile
     cached: pa.Table | None = None
     """All its rows of open windows; None: they are read from the file."""
+    alive: Alive | None = None
+    """Leaves out rows when it is read; None: all of them count until their window closes."""
 
     @property
     def memory_bytes(self) -> int:
@@ -33,7 +38,6 @@ class StoredRows:
         """Rows, among which are all of the segments that are wanted. Raises DamagedStateError."""
         # Another merge that needs memory may have it forgotten meanwhile.
         cached = self.cached
-        if cached is None:
-            yield from self.run.read(wanted)
-        elif cached.num_rows:
-            yield cached
+        tables = self.run.read(wanted) if cached is None else iter([cached] if cached.num_rows else [])
+        for table in tables:
+            yield table if self.alive is None else self.alive(self.run, table)

@@ -1,11 +1,10 @@
-"""A merge's progress on disk: how far each channel is read, and the rows of the windows that were open then.
+"""Progress of a merge or a combining task on disk: how far each channel is read, and the rows of open windows then.
 
 In the task's directory: files with rows first, then `checkpoint.json`, whose rename makes all of them count. Channels
 are acknowledged only up to a checkpoint, so everything after it can be read again.
 
-A merge's files are runs (`run-<n>-<view>-<k>.rows`). A checkpoint writes what came since the one before as a run, and
-names it and the runs that have open rows still. A combining task writes all its rows each time, in
-`state-<n>-<view>.arrow`, as merges did in earlier versions.
+The files are runs (`run-<n>-<view>-<k>.rows`). A checkpoint writes what came since the one before as a run, and names
+it and the runs that have open rows still. Earlier versions wrote all rows each time, in `state-<n>-<view>.arrow`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ import pyarrow as pa
 
 from machine.faults import reached
 from planner.values.names import INPUT_VIEW
-from site_agent.base import posix
 from site_agent.base.disk import disk_error
 from site_agent.base.durable import write_atomically
 from site_agent.base.faults import FaultPoint
@@ -87,7 +85,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """A merge's last checkpoint, and where its rows are."""
+    """A task's last checkpoint, and where its rows are."""
 
     checkpoint: Checkpoint = field(default_factory=Checkpoint)
     rows: Rows = field(default_factory=dict)
@@ -104,20 +102,8 @@ class CheckpointStore:
         """Files that stay although no checkpoint names them any more: somebody reads them."""
         directory.mkdir(parents=True, exist_ok=True)
 
-    def load(self) -> tuple[Checkpoint, Rows]:
-        """The last checkpoint and its rows by view; the empty one when there is none.
-
-        Raises:
-            SiteAgentError: a file is damaged.
-        """
-        value = self._content()
-        if value is None:
-            return Checkpoint(), {}
-        with self._telling_damage():
-            return _checkpoint(value), self._states(value)
-
     def load_state(self) -> SavedState:
-        """The last checkpoint of a merge, with its runs; of their rows nothing is read.
+        """The last checkpoint with its runs, of whose rows nothing is read; the empty one when there is none.
 
         Raises:
             SiteAgentError: a file is damaged.
@@ -145,22 +131,6 @@ class CheckpointStore:
         with self._telling_refusal():
             self._replace({**_described(checkpoint), "runs": named})
             self._remove_files_but({name.file for found in runs.values() for name in found})
-
-    def save(self, checkpoint: Checkpoint, rows: Rows) -> None:
-        """Make this the last checkpoint; views without rows need not be named.
-
-        Raises:
-            ChannelError: the disk refuses; the checkpoint before it counts.
-        """
-        with self._telling_refusal():
-            states = {
-                view: self._save_state(f"state-{checkpoint.number}-{view}.arrow", table)
-                for view, table in sorted(rows.items())
-                if table.num_rows
-            }
-            reached(FaultPoint.STATE_WRITTEN)
-            self._replace({**_described(checkpoint), "states": states})
-            self._remove_files_but({state["file"] for state in states.values()})
 
     def _content(self) -> dict[str, Any] | None:
         path = self._directory / "checkpoint.json"
@@ -200,24 +170,6 @@ class CheckpointStore:
         if zlib.crc32(data) != crc32:
             raise ValueError(f"{name} does not match its checksum")
         return pa.ipc.open_file(pa.py_buffer(data)).read_all()
-
-    def _save_state(self, name: str, rows: pa.Table) -> dict[str, Any]:
-        """Returns what the checkpoint says of the file."""
-        options = pa.ipc.IpcWriteOptions(compression="zstd")
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_file(sink, rows.schema, options=options) as writer:
-            writer.write_table(rows)
-        data = sink.getvalue()
-        path = self._directory / name
-        try:
-            with path.open("wb") as file:
-                file.write(data)
-                file.flush()
-                posix.sync(file)
-        except OSError:
-            path.unlink(missing_ok=True)
-            raise
-        return {"file": name, "crc32": zlib.crc32(data)}
 
     def _remove_files_but(self, names: Collection[str]) -> None:
         for pattern in ("state-*.arrow", "run-*.rows"):

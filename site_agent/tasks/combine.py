@@ -12,6 +12,9 @@ has how far the input was read: the rename makes both true at once. What was dec
 the task is a consumer of its own channel, from its last checkpoint on: after a crash it takes its input up to where
 each of its epochs says, and removes the groups that are in that epoch. Whatever was decided then, the rest is what it
 held.
+
+What is held lies on disk as the open rows of a merge do (`site_agent.tasks.merge_state`); memory has as much of it as
+fits, and many groups leave range by range.
 """
 
 from __future__ import annotations
@@ -26,20 +29,33 @@ import pyarrow as pa
 from contract.tasks import TaskState
 from machine.faults import reached
 from planner.combining.clock import LEAST_STEP_S
-from planner.values.names import INPUT_VIEW
+from planner.values.names import GROUP_COLUMN, INPUT_VIEW
 from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
 from site_agent.channels.manifest import EpochManifest
 from site_agent.engine import ArrowScan, EpochRequest, OperatorRows
 from site_agent.port import Port, PortBatch, PortInput
-from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
+from site_agent.state.segments import without_bins
+from site_agent.tasks.checkpoint import Checkpoint, SavedState
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.departures import Departures
-from site_agent.tasks.held import HeldGroups, numbers_of, sorted_by_key, together, without_numbers
-from site_agent.tasks.older import cursors_of, held_by_older, is_of_older
+from site_agent.tasks.held import (
+    EVERYTHING_US,
+    HeldGroups,
+    as_given,
+    as_held,
+    held_spec,
+    numbers_of,
+    sorted_by_key,
+    together,
+    without_numbers,
+)
+from site_agent.tasks.merge_state import MergeState
+from site_agent.tasks.older import closed_by_older, cursors_of, is_of_older, rows_by_older
 from site_agent.tasks.progress import Sample, Totals
 from site_agent.tasks.spec import InputSpec, WindowSpec
 from site_agent.tasks.task import PortTask
+from site_agent.tasks.views import OpenViews
 
 EPOCH_BYTES = 4 * 1024 * 1024
 """What closes a window is published in epochs of about this size: the first are stored while others are under way."""
@@ -55,11 +71,10 @@ class CombineTask(PortTask):
         self._port = Port(context.router, reader=spec.task_id, query_id=spec.query_id)
         self._inputs = spec.inputs
         self._restored = False
-        self._checkpoints = CheckpointStore(context.directory)
+        self._state = MergeState(context, held_spec(window, spec.sql), self._fewer, self._opened)
         self._checkpoint = Checkpoint()
         self._quiet_since_s = context.clock.monotonic()
         self._since_checkpoint_bytes = 0
-        self._saved_bytes = 0
         self._held = HeldGroups(window)
         self._departures = Departures(spec, context.site, log, context.pool)
         self._totals = Totals()
@@ -77,6 +92,7 @@ class CombineTask(PortTask):
             await self._read_inputs()
 
     async def close(self) -> None:
+        self._state.close()
         self._departures.close()
         await self._port.close()
 
@@ -184,7 +200,10 @@ class CombineTask(PortTask):
         self._record(batch, started_s)
 
     async def _hold(self, batch: PortBatch) -> None:
-        self._begin()
+        until_us, progress = self._port.incomplete_until_us, self._context.progress
+        if until_us is not None:
+            # Left out are windows of which rows may be missing. None is out: the watermark waits for all channels.
+            progress.starts_at_us = self._held.begin_behind(until_us, progress.starts_at_us)
         taken = [
             (origin, table)
             for origin, table in zip(batch.origins, batch.tables, strict=True)
@@ -194,7 +213,7 @@ class CombineTask(PortTask):
         rows = together([table for _, table in taken])
         combined = await self._combined(rows) if rows is not None else None
         dropped = await self._context.in_thread(lambda: self._held.add(combined))
-        if self._context.progress.starts_at_us is not None:
+        if progress.starts_at_us is not None:
             # Rows from before the beginning are not late.
             dropped = 0
         self._since_checkpoint_bytes += sum(table.get_total_buffer_size() for table in batch.tables)
@@ -202,29 +221,37 @@ class CombineTask(PortTask):
         new = [t.num_rows for o, t in pairs if o.epoch >= self._counted.get(o.channel, 0)]
         self._totals = self._totals.plus(rows_in=sum(new), rows_late=dropped if new else 0)
 
-    def _begin(self) -> None:
-        """Leave out windows of which rows may be missing. None of them is out: the watermark waits for all channels."""
-        until_us, progress = self._port.incomplete_until_us, self._context.progress
-        if until_us is not None:
-            progress.starts_at_us = self._held.begin_behind(until_us, progress.starts_at_us)
-
     async def _combined(self, rows: pa.Table) -> pa.Table:
-        """One row for each group, with its number."""
-        spec, site, scan = self._context.spec, self._context.site, ArrowScan(without_numbers(rows))
+        """One row for each group, with its number, as it came."""
+        spec, site, scan = self._context.spec, self._context.site, ArrowScan(without_bins(without_numbers(rows)))
         request = partial(EpochRequest, spec.task_id, spec.sql, scan, site, functions=spec.functions)
         result = await self._context.run(request)
         self._work.operators = result.operators
         return result.table
 
+    async def _fewer(self, _: str, rows: pa.Table) -> pa.Table:
+        """Fewer rows, as they are held."""
+        return as_held(await self._combined(as_given(rows)))
+
     async def _close_windows(self, batch: PortBatch) -> None:
         """Publish all groups of the windows that the watermark has passed; of an input that fell idle or ended, all."""
-        started_s = self._context.clock.monotonic()
-        closed = self._held.close(batch.watermark_us)
-        others = await self._context.in_thread(self._held.take_all) if batch.idle or batch.ended else None
-        rows = together([table for table in (closed, others) if table is not None])
-        await self._publish(rows, batch)
-        if rows is not None:
-            self._departures.closed(self._context.clock.monotonic() - started_s)
+        context, started_s = self._context, self._context.clock.monotonic()
+        everything = batch.idle or batch.ended
+        due_us = EVERYTHING_US if everything else batch.watermark_us
+        found = False
+        ranges = self._held.ranges(due_us, rows_at_once=context.limits.rows_at_once)
+        for bins in ranges:
+            rows = await context.in_thread(partial(self._held.closing, due_us, bins))
+            found = found or rows is not None
+            if rows is not None or bins is ranges[-1]:
+                await self._publish(rows, batch, last=bins is ranges[-1])
+        await context.in_thread(partial(self._held.advance, batch.watermark_us))
+        if everything:
+            self._held.clear()
+        if found:
+            self._departures.closed(context.clock.monotonic() - started_s)
+        if len(ranges) > 1:
+            await context.in_thread(pa.default_memory_pool().release_unused)
 
     async def _send_early(self, batch: PortBatch) -> None:
         """Publish groups of open windows, if there are more than the link carries after their end."""
@@ -233,46 +260,45 @@ class CombineTask(PortTask):
         if rows is not None:
             await self._publish(rows, batch)
 
-    async def _publish(self, rows: pa.Table | None, batch: PortBatch) -> None:
-        context, log = self._context, self._context.log
+    async def _publish(self, rows: pa.Table | None, batch: PortBatch, *, last: bool = True) -> None:
         made = await self._one_of_each(rows) if rows is not None and rows.num_rows else None
+        parts: Sequence[pa.Table | None] = [made]
+        if made is not None and GROUP_COLUMN in made.column_names:
+            # Of groups without numbers, nobody would know after a crash which of them have left.
+            parts = self._departures.epochs_of(without_numbers(made), EPOCH_BYTES)
         self._totals = self._totals.plus(rows_out=made.num_rows if made is not None else 0)
         commit: dict[str, Json] = {"cursors": dict(batch.cursors), "totals": self._totals.to_json()}
-        before = log.standing
         reached(FaultPoint.WINDOW_CLOSED)
-        parts = [made] if made is None else self._departures.epochs_of(made, EPOCH_BYTES)
-        for number, part in enumerate(parts):
-            # Until the last of them, not all rows of the windows that the watermark ends are out.
-            last = number == len(parts) - 1
-            watermark_us = batch.watermark_us if last else before.watermark_us if before is not None else None
-            publish = partial(log.publish, log.next_epoch, part, watermark_us=watermark_us, commit=commit)
-            manifest = await context.in_thread(partial(publish, idle=batch.idle and last))
-            reached(FaultPoint.WINDOW_PUBLISHED)
+        for manifest in await _published(self._context, parts, batch, commit, last=last):
             self._totals = self._totals.plus(bytes_out=manifest.size_bytes)
             self._departures.left(manifest.rows, manifest.size_bytes)
             self._work.published(manifest)
 
     async def _one_of_each(self, rows: pa.Table) -> pa.Table:
-        """One row for each group, as it is sent."""
+        """One row for each group, in the order of the keys."""
         if len(await self._context.in_thread(lambda: numbers_of(rows))) < rows.num_rows:
             rows = await self._combined(rows)
-        return await self._context.in_thread(lambda: sorted_by_key(without_numbers(rows)))
+        return await self._context.in_thread(lambda: sorted_by_key(rows))
+
+    def _opened(self, saved: SavedState) -> OpenViews:
+        number, closed_us = saved.checkpoint.number, saved.checkpoint.closed_us
+        sql = self._context.spec.sql
+        self._held = HeldGroups(self._window, sql=sql, closed_us=closed_us, runs=saved.runs, checkpoint=number)
+        return self._held.open
 
     async def _restore(self) -> None:
         context = self._context
-        checkpoint, states = await context.in_thread(self._checkpoints.load)
-        last = context.log.epochs.last_manifest
+        saved = await self._state.restore()
+        checkpoint, last = saved.checkpoint, context.log.epochs.last_manifest
         self._checkpoint = checkpoint
-        self._totals, self._counted = checkpoint.totals, checkpoint.cursors
-        emitted = Totals.from_json(last.commit.get("totals")) if last is not None else Totals()
-        if last is not None and emitted.rows_in >= checkpoint.totals.rows_in:
-            self._totals, self._counted = emitted, cursors_of(last.commit.get("cursors"))
-        self._held = HeldGroups(self._window, closed_us=checkpoint.closed_us)
-        rows: pa.Table | None = states.get(INPUT_VIEW)
+        self._totals, self._counted = _newer(checkpoint, last)
+        rows: pa.Table | None = saved.rows.get(INPUT_VIEW)
         if last is not None and is_of_older(checkpoint, last):
-            self._held, self._released, rows = held_by_older(self._window, checkpoint, last, rows)
+            self._held.advance(closed_by_older(checkpoint, last))
+            self._released, rows = rows_by_older(checkpoint, last, rows)
         if rows is not None:
-            self._held.add(await self._combined(rows))
+            combined = await self._combined(rows)
+            await context.in_thread(lambda: self._held.add(combined))
         watermark_us = last.watermark_us if last is not None else None
         context.progress.restore(self._totals, watermark_us)
         # Not behind the windows that are out, although a channel that was idle then may have woken since.
@@ -313,20 +339,17 @@ class CombineTask(PortTask):
             numbers = numbers_of(await self._combined(rows))
             await self._context.in_thread(partial(self._held.drop, numbers))
         # Those without numbers leave when their window closes, and with the silence of the input.
-        self._held.close(manifest.watermark_us)
+        self._held.advance(manifest.watermark_us)
         if manifest.idle:
-            self._held.take_all()
+            self._held.clear()
 
     async def _maybe_checkpoint(self, batch: PortBatch) -> None:
-        # Waiting for as much input as the last state took keeps the cost of writing states in proportion.
-        due_bytes = max(self._context.limits.checkpoint_bytes, self._saved_bytes)
+        due = self._since_checkpoint_bytes >= self._state.due_bytes()
         moved = dict(batch.cursors) != dict(self._checkpoint.cursors)
-        if (moved and self._since_checkpoint_bytes >= due_bytes) or batch.ended:
+        if (moved and due) or batch.ended:
             await self._save_checkpoint(batch.cursors)
 
     async def _save_checkpoint(self, cursors: Mapping[str, int]) -> None:
-        for window, rows in list(self._held.grown()):
-            window.tables = [await self._combined(rows)]
         context = self._context
         checkpoint = Checkpoint(
             self._checkpoint.number + 1,
@@ -337,14 +360,12 @@ class CombineTask(PortTask):
             totals=self._totals,
             out=context.log.next_epoch,
         )
-        rows = self._held.table()
-        states = {} if rows is None else {INPUT_VIEW: without_numbers(rows)}
-        await context.in_thread(lambda: self._checkpoints.save(checkpoint, states))
+        await self._state.save(checkpoint)
+        self._held.checkpoint = checkpoint.number
         reached(FaultPoint.CHECKPOINT_DONE)
         self._checkpoint = checkpoint
         self._quiet_since_s = context.clock.monotonic()
         self._since_checkpoint_bytes = 0
-        self._saved_bytes = self._held.size_bytes
         await context.in_thread(self._acknowledge)
         reached(FaultPoint.CHECKPOINT_ACKNOWLEDGED)
 
@@ -363,8 +384,42 @@ class CombineTask(PortTask):
         progress, clock, work = self._context.progress, self._context.clock, self._work
         progress.totals = self._totals
         progress.watermark_us = batch.watermark_us
-        progress.measure(lag_rows=self._port.lag_rows, state_rows=self._held.rows, state_bytes=self._held.size_bytes)
+        progress.measure(
+            lag_rows=self._port.lag_rows, state_rows=self._held.rows, state_bytes=self._held.open.size_bytes
+        )
         progress.epoch_done(work.sample(batch.rows, started_s, clock.monotonic()))
+
+
+def _newer(checkpoint: Checkpoint, last: EpochManifest | None) -> tuple[Totals, Mapping[str, int]]:
+    """What was counted, and of which input: of the two records the newer one."""
+    emitted = Totals.from_json(last.commit.get("totals")) if last is not None else Totals()
+    if last is None or emitted.rows_in < checkpoint.totals.rows_in:
+        return checkpoint.totals, checkpoint.cursors
+    return emitted, cursors_of(last.commit.get("cursors"))
+
+
+async def _published(
+    context: TaskContext, parts: Sequence[pa.Table | None], batch: PortBatch, commit: Mapping[str, Json], *, last: bool
+) -> list[EpochManifest]:
+    """Publish each part in an epoch.
+
+    Args:
+        context: the task's.
+        parts: one at least.
+        batch: what the input said.
+        commit: how far it was read, for all epochs.
+        last: whether all rows that leave with the batch's watermark are out then.
+    """
+    log, published = context.log, []
+    before_us = log.standing.watermark_us if log.standing is not None else None
+    for number, part in enumerate(parts):
+        # Until the last of them, not all rows of the windows that the watermark ends are out.
+        ends = last and number == len(parts) - 1
+        watermark_us = batch.watermark_us if ends else before_us
+        publish = partial(log.publish, log.next_epoch, part, watermark_us=watermark_us, commit=commit)
+        published.append(await context.in_thread(partial(publish, idle=batch.idle and ends)))
+        reached(FaultPoint.WINDOW_PUBLISHED if ends else FaultPoint.RANGE_PUBLISHED)
+    return published
 
 
 class _Work:

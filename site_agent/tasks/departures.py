@@ -13,7 +13,7 @@ from planner.combining.early import Held, Link, OpenWindow, demands_of, early_ba
 from site_agent.channels.codec import encode
 from site_agent.channels.log import ChannelLog
 from site_agent.tasks.groups import Numbers
-from site_agent.tasks.held import HeldGroups, HeldWindow, without_numbers
+from site_agent.tasks.held import HeldGroups, HeldWindow, sorted_by_key
 from site_agent.tasks.pool import SILENT_EPOCHS, SendPool
 from site_agent.tasks.spec import InputSpec, TaskSpec
 
@@ -48,6 +48,7 @@ class Departures:
         """The channels of other sites that combine."""
         self.read(spec.inputs)
         self._bytes_per_group: float | None = None
+        self._is_guess = False
         self._job_s = CLOSING_S
 
     def read(self, inputs: Sequence[InputSpec]) -> None:
@@ -71,8 +72,8 @@ class Departures:
     def left(self, rows: int, size_bytes: int) -> None:
         """Note a batch that was published."""
         if rows >= TELLING_ROWS:
-            known = self._bytes_per_group
-            newest = size_bytes / rows
+            known = None if self._is_guess else self._bytes_per_group
+            newest, self._is_guess = size_bytes / rows, False
             self._bytes_per_group = newest if known is None else (1 - WEIGHT) * known + WEIGHT * newest
 
     def closed(self, took_s: float) -> None:
@@ -82,8 +83,8 @@ class Departures:
     def size_of(self, rows: pa.Table) -> float:
         """What these rows are expected to take on the link, in bytes."""
         if self._bytes_per_group is None:
-            some = rows.slice(0, GUESSED_ROWS)
-            self._bytes_per_group = len(encode(some).payload) / some.num_rows
+            some = sorted_by_key(rows.slice(0, GUESSED_ROWS))
+            self._bytes_per_group, self._is_guess = len(encode(some).payload) / some.num_rows, True
         return self._bytes_per_group * float(rows.num_rows)
 
     def epochs_of(self, rows: pa.Table, epoch_bytes: int) -> list[pa.Table]:
@@ -95,7 +96,7 @@ class Departures:
     def due(self, held: HeldGroups, now_s: float) -> Iterator[Departure]:
         """What leaves now. Whoever takes it calls `tell` then."""
         reader, link = self._slowest()
-        given = self._given(held, reader, now_s)
+        given = self._given(held, reader, now_s) if link is not None else None
         if link is None or given is None or (self._clock.seldom and not self.onward_s(held)):
             return
         others = self._pool.others(reader, self._log.id, now_s=now_s)
@@ -107,7 +108,7 @@ class Departures:
     def tell(self, held: HeldGroups, now_s: float) -> None:
         """Say to the site's other tasks what is left to send."""
         reader, link = self._slowest()
-        given = self._given(held, reader, now_s)
+        given = self._given(held, reader, now_s) if link is not None else None
         if link is not None and given is not None:
             until_s = now_s + SILENT_EPOCHS * self._clock.step_s
             self._pool.say(reader, self._log, demands_of(given, link, now_s=now_s), until_s=until_s)
@@ -133,11 +134,11 @@ class Departures:
         windows = tuple(window for window in found if window is not None)
         if not windows:
             return None
-        rows = held.table()
-        assert rows is not None
-        return Held(
-            windows, self.size_of(without_numbers(rows)) / rows.num_rows, self._clock.step_s, gathers=self._clock.seldom
-        )
+        if self._bytes_per_group is None and (rows := held.some_rows()) is not None:
+            self.size_of(rows)
+        if self._bytes_per_group is None:
+            return None
+        return Held(windows, self._bytes_per_group, self._clock.step_s, gathers=self._clock.seldom)
 
     def _window(self, window: HeldWindow, held: HeldGroups, reader: str, now_s: float) -> OpenWindow | None:
         """None: it has no groups to send, or nothing is known of its end."""

@@ -22,9 +22,6 @@ from site_agent.tasks.progress import Sample, Totals
 from site_agent.tasks.spec import InputSpec, WindowSpec
 from site_agent.tasks.task import PortTask
 
-TAIL_SHARE = 8
-"""A checkpoint is due when such a part of the state is new, or such a part of the memory for state is taken by it."""
-
 
 class GatheringTask(PortTask):
     """Takes rows from a port into the state of a merge. After a failed step it is of no more use."""
@@ -108,7 +105,10 @@ class GatheringTask(PortTask):
 
     async def _restore(self) -> None:
         context = self._context
-        self._checkpoint = await self._state.restore()
+        saved = await self._state.restore()
+        for view, rows in saved.rows.items():
+            self._state.open.add(view, rows)
+        self._checkpoint = saved.checkpoint
         self._succession = self._checkpoint.succession
         emitted = Emitted.from_manifest(self._last_manifest)
         closed = [c for c in (self._checkpoint.closed_us, emitted.closed_us) if c is not None]
@@ -166,13 +166,9 @@ class GatheringTask(PortTask):
         return succession.taken_over and origin.epoch >= succession.taken.get(origin.channel, 0)
 
     async def _maybe_checkpoint(self, batch: PortBatch) -> None:
-        limits, clock, memory = self._context.limits, self._context.clock, self._context.memory
+        limits, clock = self._context.limits, self._context.clock
         waited_s = clock.monotonic() - self._checkpoint_s
-        # A run for every trifle would make closing windows slow.
-        together_bytes = min(self._state.open.size_bytes, memory.limit_bytes) // TAIL_SHARE
-        if not memory.make_room():
-            together_bytes = 0
-        due = self._since_checkpoint_bytes >= max(limits.checkpoint_bytes, together_bytes)
+        due = self._since_checkpoint_bytes >= self._state.due_bytes()
         due = due or waited_s >= limits.checkpoint_interval.total_seconds()
         moved = dict(batch.cursors) != dict(self._checkpoint.cursors)
         if moved and (due or batch.ended):

@@ -1,7 +1,8 @@
 """The groups of one open window: how often each was updated, and which have rows that were not sent.
 
 A group is known by a number, the hash of its window and keys. Two groups with the same number are treated as one: they
-leave together. Nothing of this is stored; after a restart the groups begin anew, with one update each.
+leave together. Of this, only which groups have left is stored; after a restart the groups begin anew, with one update
+each.
 """
 
 from __future__ import annotations
@@ -50,6 +51,8 @@ class WindowGroups:
         self._updates = np.empty(0, np.int32)
         self._classes = np.empty(0, np.uint8)
         self._held = np.empty(0, np.bool_)
+        self._before = np.empty(0, np.int32)
+        """The checkpoint that was next when the group left last; 0: it has not left while it had stored rows."""
         self._updated = np.zeros(CLASSES)
         self._there = np.zeros(CLASSES)
         self._curve: list[tuple[int, int]] = []
@@ -68,10 +71,7 @@ class WindowGroups:
 
     def update(self, numbers: Numbers) -> None:
         """Note an epoch, in which these groups had rows; each once, in order."""
-        places = np.searchsorted(self._numbers, numbers)
-        known = np.zeros(len(numbers), np.bool_)
-        inside = places < self.seen
-        known[inside] = self._numbers[places[inside]] == numbers[inside]
+        places, known = self._places(numbers)
         at = places[known]
         self._updated = FADING * self._updated + _counts(self._classes[at])
         self._there = FADING * self._there + _counts(self._classes)
@@ -106,13 +106,60 @@ class WindowGroups:
 
     def sent(self, numbers: Numbers) -> None:
         """None of these groups has rows any more; those that are not known change nothing. In order."""
-        self._held &= ~is_among(self._numbers, numbers)
+        places, known = self._places(numbers)
+        self._held[places[known]] = False
+
+    def sent_all(self) -> None:
+        """No group has rows any more."""
+        self._held[:] = False
+
+    def leave(self, numbers: Numbers, before: int) -> Numbers:
+        """Rows of these groups do not count in runs of checkpoints below that number.
+
+        Returns:
+            Those that are known. In order.
+        """
+        places, known = self._places(numbers)
+        at = places[known]
+        self._before[at] = np.maximum(self._before[at], before)
+        return numbers[known]
+
+    @property
+    def any_gone(self) -> bool:
+        """Whether some group has left while it had stored rows."""
+        return bool(self._before.any())
+
+    def is_gone(self, numbers: Numbers, checkpoint: int) -> npt.NDArray[np.bool_]:
+        """Whether the rows of each of these groups do not count in a run of that checkpoint."""
+        places, known = self._places(numbers)
+        gone = np.zeros(len(numbers), np.bool_)
+        gone[known] = self._before[places[known]] > checkpoint
+        return gone
+
+    def know(self, numbers: Numbers, *, before: int | None = None) -> None:
+        """These groups have been there, and have rows; or they have left, see `leave`. In order."""
+        places, known = self._places(numbers)
+        self._insert(places[~known], numbers[~known])
+        if before is None:
+            self._held[self._places(numbers)[0]] = True
+        else:
+            self._held[self._places(numbers[~known])[0]] = False
+            self.leave(numbers, before)
+
+    def _places(self, numbers: Numbers) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
+        """Where these numbers are, or would be, and which are known."""
+        places = np.searchsorted(self._numbers, numbers)
+        known = np.zeros(len(numbers), np.bool_)
+        inside = places < self.seen
+        known[inside] = self._numbers[places[inside]] == numbers[inside]
+        return places, known
 
     def _insert(self, places: npt.NDArray[np.intp], numbers: Numbers) -> None:
         self._numbers = np.insert(self._numbers, places, numbers)
         self._updates = np.insert(self._updates, places, 1)
         self._classes = np.insert(self._classes, places, 0)
         self._held = np.insert(self._held, places, True)
+        self._before = np.insert(self._before, places, 0)
 
     def _average(self, before: float, newest: int) -> float:
         return (1 - WEIGHT) * before + WEIGHT * newest if self._curve else float(newest)

@@ -1,26 +1,42 @@
-"""The rows that a combining task holds, by window; and what it knows of their groups.
+"""The rows that a combining task holds, in memory and in runs on disk; and what it knows of their groups.
 
 Rows are partials with the column `_group`, a group's number. Where the stage's SQL, made by an earlier version, has no
 such column, rows are held all the same, and leave when their window closes.
+
+They are the open rows of a view (`site_agent.tasks.windows`), in bins by their numbers. Runs never change: of a group
+that leaves before its window closes, the rows in runs are *gone*. A second view has the numbers of those groups, each
+with the number of the checkpoint that was next when it left: its rows in runs of earlier checkpoints do not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from planner.values.names import BIN_COLUMN, GROUP_COLUMN
+from planner.state.ranges import ranges_of_bins
+from planner.values.names import BIN_COLUMN, BINS, GROUP_COLUMN, INPUT_VIEW
+from site_agent.state.runs import RunFile
+from site_agent.state.segments import ALL_BINS, starts_of
 from site_agent.tasks.groups import Curve, Numbers, WindowGroups, is_among
-from site_agent.tasks.spec import WindowSpec
+from site_agent.tasks.spec import ViewSpec, WindowSpec
+from site_agent.tasks.views import OpenViews
+from site_agent.tasks.windows import OpenWindows
 
-COMPACT_ROWS = 20_000
-"""A window with fewer rows is not worth a compaction."""
+GONE_VIEW = "gone"
+EVERYTHING_US = 2**62
+"""As a watermark it ends all windows."""
+_BEFORE = "_before"
+"""Of a group that is gone: its rows in runs of checkpoints with a lower number do not count."""
+_SENT_BIN = "_sent_bin"
+"""The bin with which a row is sent, while it is held."""
+_BIN_BITS = BINS.bit_length() - 1
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
 
 
 @dataclass(slots=True)
@@ -28,15 +44,7 @@ class HeldWindow:
     """One open window."""
 
     end_us: int
-    tables: list[pa.Table] = field(default_factory=list)
     groups: WindowGroups = field(default_factory=WindowGroups)
-
-    @property
-    def rows(self) -> int:
-        return sum(table.num_rows for table in self.tables)
-
-    def table(self) -> pa.Table | None:
-        return together(self.tables)
 
 
 class Departing(Protocol):
@@ -50,22 +58,43 @@ class Departing(Protocol):
 
 
 class HeldGroups:
-    """The state. `closed_us` is the watermark up to which windows have left; rows of those are late."""
+    """The state. Rows of windows that have left are late.
 
-    def __init__(self, spec: WindowSpec, *, closed_us: int | None = None) -> None:
-        self._spec = spec
+    Args:
+        spec: how windows close.
+        sql: makes one partial of all of a group.
+        closed_us: the watermark up to which windows have left.
+        runs: what the last checkpoint names.
+        checkpoint: its number.
+    """
+
+    def __init__(
+        self,
+        spec: WindowSpec,
+        *,
+        sql: str = "",
+        closed_us: int | None = None,
+        runs: Mapping[str, Sequence[RunFile]] | None = None,
+        checkpoint: int = 0,
+    ) -> None:
+        self.spec = held_spec(spec, sql)
+        self.checkpoint = checkpoint
+        """The number of the last checkpoint."""
         self._windows: dict[int, HeldWindow] = {}
-        self.closed_us = closed_us
+        self.open = OpenViews(self.spec, closed_us=closed_us, runs=runs, alive={INPUT_VIEW: self._alive})
         self.last_curve = Curve()
         """Of the last window that closed."""
+        self._know_groups()
+
+    @property
+    def closed_us(self) -> int | None:
+        """The watermark up to which windows have left."""
+        return self._rows.closed_us
 
     @property
     def rows(self) -> int:
-        return sum(window.rows for window in self._windows.values())
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(t.get_total_buffer_size() for window in self._windows.values() for t in window.tables)
+        """Those on disk included, also the ones that have left or whose windows have closed since."""
+        return self._rows.rows
 
     @property
     def windows(self) -> tuple[HeldWindow, ...]:
@@ -80,13 +109,12 @@ class HeldGroups:
         """
         came: dict[int, Numbers] = {}
         dropped = 0
-        for start_us, rows in self._by_start(table):
-            end_us = start_us + self._spec.length_us
-            if self.closed_us is not None and end_us <= self.closed_us:
-                dropped += rows.num_rows
-                continue
-            self._windows.setdefault(end_us, HeldWindow(end_us)).tables.append(rows)
-            came[end_us] = numbers_of(rows)
+        if table is not None and table.num_rows:
+            dropped = self._rows.add([as_held(table)])
+            for end_us, numbers in self._numbers_by_end(table):
+                if self.closed_us is None or end_us > self.closed_us:
+                    came[end_us] = np.unique(numbers)
+                    self._windows.setdefault(end_us, HeldWindow(end_us))
         for end_us, window in self._windows.items():
             window.groups.update(came.get(end_us, np.empty(0, np.int64)))
         return dropped
@@ -97,56 +125,51 @@ class HeldGroups:
         Returns:
             Where the first window begins that is not left out; `begun_us` where that is later.
         """
-        start_us = (until_us // self._spec.slide_us + 1) * self._spec.slide_us
+        start_us = (until_us // self.spec.slide_us + 1) * self.spec.slide_us
         if begun_us is not None and start_us <= begun_us:
             return begun_us
-        self.begin_at(start_us)
+        self.open.begin_at(start_us)
+        self._forget_closed()
         return start_us
-
-    def begin_at(self, start_us: int) -> None:
-        """Leave out all windows that begin earlier, as if they had left."""
-        closed_us = start_us + self._spec.length_us - 1
-        self.closed_us = closed_us if self.closed_us is None else max(closed_us, self.closed_us)
-        self._windows = {end_us: window for end_us, window in self._windows.items() if end_us > self.closed_us}
 
     def crosses_boundary(self, watermark_us: int | None) -> bool:
         """Whether moving the watermark there ends at least one window, with rows or without."""
-        if watermark_us is None:
-            return False
-        slide_us = self._spec.slide_us
-        return self.closed_us is None or watermark_us // slide_us > self.closed_us // slide_us
+        return self.open.crosses_boundary(watermark_us)
 
-    def close(self, watermark_us: int | None) -> pa.Table | None:
-        """Take out the rows of all windows that end at or before the watermark."""
-        if watermark_us is None or (self.closed_us is not None and watermark_us <= self.closed_us):
-            return None
-        self.closed_us = watermark_us
-        closed = [window for window in self.windows if window.end_us <= watermark_us]
-        for window in closed:
-            del self._windows[window.end_us]
-            if window.groups.seen:
-                self.last_curve = window.groups.curve()
-        return together([table for window in closed for table in window.tables])
+    def ranges(self, watermark_us: int | None, *, rows_at_once: int) -> Sequence[range]:
+        """The ranges of bins in which the rows leave that the watermark ends; one, where they have no bins."""
+        if not self._rows.has_bins(watermark_us):
+            return (ALL_BINS,)
+        found = ranges_of_bins(self._rows.ends_by(watermark_us), rows_at_once=rows_at_once)
+        return found if len(found) > 1 else (ALL_BINS,)
 
-    def take_all(self) -> pa.Table | None:
-        """Take out all rows; their windows stay open."""
-        taken = self.table()
+    def closing(self, watermark_us: int | None, bins: range = ALL_BINS) -> pa.Table | None:
+        """The rows of these bins in all windows that the watermark ends; None: there are none. Nothing changes.
+
+        Raises:
+            DamagedStateError: a run is not as it was written.
+        """
+        rows = self._rows.closing(watermark_us, bins)
+        return None if rows is None else as_given(rows)
+
+    def advance(self, watermark_us: int | None) -> None:
+        """All windows that end at or before the watermark have left: their rows go."""
+        self.open.advance(watermark_us)
+        self._forget_closed()
+
+    def clear(self) -> None:
+        """All rows have left; their windows stay open."""
+        for windows in self.open.windows.values():
+            windows.clear()
         for window in self._windows.values():
-            for numbers in map(numbers_of, window.tables):
-                window.groups.sent(numbers)
-            window.tables = []
-        return taken
+            window.groups.sent_all()
 
     def take(self, end_us: int, numbers: Numbers) -> pa.Table | None:
-        """Take out all rows of these groups of a window. In order."""
-        window = self._windows[end_us]
-        rows = window.table()
-        window.groups.sent(numbers)
-        if rows is None:
-            return None
-        taken = is_among(_column(rows), numbers)
-        window.tables = _some(rows.filter(pa.array(~taken)))
-        return rows.filter(pa.array(taken))
+        """Take out all rows of these groups of a window. In order. Raises DamagedStateError."""
+        found = [rows.filter(pa.array(is_among(_column(rows), numbers))) for rows in self._of(end_us, numbers)]
+        self._let_go(end_us, numbers)
+        rows = together([table for table in found if table.num_rows])
+        return None if rows is None else as_given(rows)
 
     def take_each(self, departures: Iterable[Departing]) -> pa.Table | None:
         """Take out the rows of the groups that leave; all of them are named before the first is taken."""
@@ -156,31 +179,117 @@ class HeldGroups:
     def drop(self, numbers: Numbers) -> None:
         """Remove the rows of these groups, which have left. In order."""
         for end_us in self._windows if len(numbers) else ():
-            self.take(end_us, numbers)
+            self._let_go(end_us, numbers)
 
     def chosen(self, end_us: int, counts: Sequence[int]) -> Numbers:
-        """Of a window's groups so many of each class, the first by their keys; in order of their numbers."""
-        window = self._windows[end_us]
-        found = [self._first(window, place, count) for place, count in enumerate(counts) if count]
+        """Of a window's groups so many of each class, in order of their numbers.
+
+        As long as all rows are in memory, those are the first by their keys, which are smaller together. Otherwise they
+        are the first by their numbers, which are of few bins: no more has to be read.
+        """
+        groups = self._windows[end_us].groups
+        wanted = [(groups.of_class(place), count) for place, count in enumerate(counts) if count]
+        rows = None
+        if self._is_in_memory and any(count < len(numbers) for numbers, count in wanted):
+            rows = together(list(self._of(end_us)))
+        found = [self._first(numbers, count, rows) for numbers, count in wanted]
         return np.sort(np.concatenate(found)) if found else np.empty(0, np.int64)
 
-    def grown(self) -> Iterator[tuple[HeldWindow, pa.Table]]:
-        """Windows whose rows have become worth a compaction."""
-        for window in self.windows:
-            if window.rows >= max(COMPACT_ROWS, 2 * window.groups.held):
-                yield window, window.table()
+    def some_rows(self) -> pa.Table | None:
+        """Some of the rows that memory has, as they are sent; None: it has none."""
+        cached = [run.cached for run in self._rows.runs]
+        rows = next((table for table in (self._rows.newest(), *cached) if table is not None and table.num_rows), None)
+        return None if rows is None else without_numbers(as_given(rows))
 
-    def table(self) -> pa.Table | None:
-        """All rows."""
-        return together([table for window in self.windows for table in window.tables])
+    @property
+    def _rows(self) -> OpenWindows:
+        return self.open.windows[INPUT_VIEW]
 
-    def _first(self, window: HeldWindow, place: int, count: int) -> Numbers:
-        """So many of the groups of a class, those whose first key comes first."""
-        numbers, rows = window.groups.of_class(place), window.table()
+    @property
+    def _is_in_memory(self) -> bool:
+        return all(run.cached is not None for run in self._rows.runs)
+
+    def _of(self, end_us: int, numbers: Numbers | None = None) -> Iterator[pa.Table]:
+        """Rows of a window, those of these groups among them; None: all of them."""
+        bins = ALL_BINS
+        if numbers is not None and len(numbers):
+            first, last = _bins_of(numbers[[0, -1]]).tolist()
+            bins = range(first, last + 1)
+        yield from self._rows.of_window(end_us - self.spec.length_us, bins)
+
+    def _let_go(self, end_us: int, numbers: Numbers) -> None:
+        """The rows of these groups of a window do not count any more. In order."""
+        groups, start_us = self._windows[end_us].groups, end_us - self.spec.length_us
+        groups.sent(numbers)
+
+        def others(rows: pa.Table) -> pa.Table:
+            gone = is_among(_column(rows), numbers)
+            if gone.any():
+                gone &= starts_of(rows, self.spec.column).to_numpy() == start_us
+            return rows.filter(pa.array(~gone)) if gone.any() else rows
+
+        self._rows.filter_fresh(others)
+        if self._rows.runs:
+            left = groups.leave(numbers, self.checkpoint + 1)
+            self.open.add(GONE_VIEW, self._gone(start_us, left))
+
+    def _gone(self, start_us: int, numbers: Numbers) -> pa.Table:
+        starts = pa.array(np.full(len(numbers), start_us), pa.int64()).cast(_TIMESTAMP)
+        before = pa.array(np.full(len(numbers), self.checkpoint + 1), pa.int64())
+        return pa.table({self.spec.column: starts, GROUP_COLUMN: pa.array(numbers, pa.int64()), _BEFORE: before})
+
+    def _alive(self, run: RunFile, rows: pa.Table) -> pa.Table:
+        """The rows of a run whose groups have not left since it was written."""
+        numbers = _column(rows)
+        if not len(numbers) or not any(window.groups.any_gone for window in self._windows.values()):
+            return rows
+        starts = starts_of(rows, self.spec.column).to_numpy()
+        keep = np.ones(len(numbers), np.bool_)
+        for start_us in np.unique(starts):
+            window = self._windows.get(int(start_us) + self.spec.length_us)
+            if window is not None:
+                there = starts == start_us
+                keep[there] = ~window.groups.is_gone(numbers[there], run.name.checkpoint)
+        return rows if keep.all() else rows.filter(pa.array(keep))
+
+    def _know_groups(self) -> None:
+        """Read from the runs which groups there are. Raises DamagedStateError."""
+        gone, rows = self.open.windows[GONE_VIEW], self._rows
+        for windows in (gone, rows):
+            for run in windows.runs:
+                found: dict[int, list[Numbers]] = {}
+                for table in run.read(lambda _: True):
+                    for before, part in _by_before(table):
+                        for end_us, numbers in self._numbers_by_end(part):
+                            if self.closed_us is None or end_us > self.closed_us:
+                                found.setdefault(end_us, []).append(numbers)
+                                if before is not None:
+                                    self._window(end_us).groups.know(np.unique(numbers), before=before)
+                for end_us, many in found.items() if windows is rows else ():
+                    self._window(end_us).groups.know(np.unique(np.concatenate(many)))
+
+    def _window(self, end_us: int) -> HeldWindow:
+        return self._windows.setdefault(end_us, HeldWindow(end_us))
+
+    def _numbers_by_end(self, rows: pa.Table) -> Iterator[tuple[int, Numbers]]:
+        numbers, starts = _column(rows), starts_of(rows, self.spec.column).to_numpy()
+        for start_us in np.unique(starts):
+            yield int(start_us) + self.spec.length_us, numbers[starts == start_us] if len(numbers) else numbers
+
+    def _forget_closed(self) -> None:
+        closed_us = self.closed_us
+        for end_us in [end_us for end_us in sorted(self._windows) if closed_us is not None and end_us <= closed_us]:
+            groups = self._windows.pop(end_us).groups
+            if groups.seen:
+                self.last_curve = groups.curve()
+
+    def _first(self, numbers: Numbers, count: int, rows: pa.Table | None) -> Numbers:
+        """So many of these groups, those whose first key comes first; of other rows, those whose number does."""
         if count >= len(numbers) or rows is None:
-            return numbers
+            return numbers[:count]
         there, places = np.unique(_column(rows), return_index=True)
-        keys = (name for name in rows.column_names if name not in (self._spec.column, GROUP_COLUMN, BIN_COLUMN))
+        others = (self.spec.column, GROUP_COLUMN, BIN_COLUMN, _SENT_BIN)
+        keys = (name for name in rows.column_names if name not in others)
         with suppress(StopIteration, pa.ArrowException):
             # Keys that have no order may be in any.
             values = rows.column(next(keys)).take(pa.array(places[is_among(there, numbers)]))
@@ -188,12 +297,23 @@ class HeldGroups:
             return np.sort(numbers[order[:count]])
         return numbers[:count]
 
-    def _by_start(self, table: pa.Table | None) -> Iterator[tuple[int, pa.Table]]:
-        if table is None or not table.num_rows:
-            return
-        starts = table.column(self._spec.column).cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).combine_chunks()
-        for start_us in sorted(pc.unique(starts).to_pylist()):
-            yield start_us, table.filter(pc.equal(starts, start_us))
+
+def held_spec(spec: WindowSpec, sql: str) -> WindowSpec:
+    """The views of what a combining task holds; `sql` makes one partial of all of a group."""
+    return replace(spec, views=(ViewSpec(INPUT_VIEW, sql), ViewSpec(GONE_VIEW)), panes=False, by_bins=True)
+
+
+def as_held(rows: pa.Table) -> pa.Table:
+    """Rows as they are held: in bins by the numbers of their groups, not by those in which they are sent."""
+    names = [_SENT_BIN if name == BIN_COLUMN else name for name in rows.column_names]
+    rows = rows.rename_columns(names)
+    return rows.append_column(BIN_COLUMN, pa.array(_bins_of(_column(rows)))) if GROUP_COLUMN in names else rows
+
+
+def as_given(rows: pa.Table) -> pa.Table:
+    """Rows as they came: `as_held`, undone."""
+    rows = rows.drop_columns([name for name in (BIN_COLUMN,) if name in rows.column_names])
+    return rows.rename_columns([BIN_COLUMN if name == _SENT_BIN else name for name in rows.column_names])
 
 
 def numbers_of(rows: pa.Table) -> Numbers:
@@ -202,7 +322,7 @@ def numbers_of(rows: pa.Table) -> Numbers:
 
 
 def without_numbers(rows: pa.Table) -> pa.Table:
-    """As they are stored and sent."""
+    """As they are sent."""
     return rows.drop_columns([GROUP_COLUMN]) if GROUP_COLUMN in rows.column_names else rows
 
 
@@ -217,13 +337,23 @@ def together(tables: Sequence[pa.Table]) -> pa.Table | None:
     return pa.concat_tables(tables, promote_options="permissive") if tables else None
 
 
+def _bins_of(numbers: Numbers) -> Numbers:
+    """In the order of the numbers, so that the first of them are of few bins."""
+    bins: Numbers = (numbers >> (64 - _BIN_BITS)) + BINS // 2
+    return bins
+
+
+def _by_before(rows: pa.Table) -> Iterator[tuple[int | None, pa.Table]]:
+    """Rows of groups that are gone, by the checkpoint before which; other rows as they are."""
+    if _BEFORE not in rows.column_names:
+        yield None, rows
+        return
+    for before in pc.unique(rows.column(_BEFORE)).to_pylist():
+        yield before, rows.filter(pc.equal(rows.column(_BEFORE), before))
+
+
 def _column(rows: pa.Table) -> Numbers:
     if GROUP_COLUMN not in rows.column_names:
         return np.empty(0, np.int64)
     numbers: Numbers = rows.column(GROUP_COLUMN).to_numpy()
     return numbers
-
-
-def _some(rows: pa.Table) -> list[pa.Table]:
-    # A copy, so that a small remainder does not keep the large buffers it was filtered from alive.
-    return [rows.combine_chunks()] if rows.num_rows else []

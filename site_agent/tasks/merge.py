@@ -11,6 +11,7 @@ all rows of open windows can be read again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -24,12 +25,14 @@ from site_agent.base.json import Json
 from site_agent.channels.manifest import EpochManifest, Standing
 from site_agent.engine import EpochRequest, EpochResult, Field
 from site_agent.port import PortBatch
+from site_agent.state.segments import ALL_BINS
 from site_agent.tasks.checkpoint import Closing
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
 from site_agent.tasks.emission import CLOSING, Emission, Emitted, bins_done
 from site_agent.tasks.gather import GatheringTask
 from site_agent.tasks.handover.predecessor import HandingOver
+from site_agent.tasks.over_ranges import OverRanges
 from site_agent.tasks.spec import HandOver, TakeOver, WindowSpec
 from site_agent.tasks.views import Rows, scans_of
 
@@ -165,7 +168,9 @@ class MergeTask(GatheringTask):
         return standing is not None and standing.idle
 
     async def _emit(self, batch: PortBatch) -> Emission:
-        ranges = self._state.ranges(batch.watermark_us)
+        await self._state.know_bins(batch.watermark_us)
+        # What needs the groups of all ranges is out at once.
+        ranges = self._state.ranges(batch.watermark_us) if not self._window.ranges else (ALL_BINS,)
         closing = None if batch.watermark_us is None else Closing(batch.watermark_us, batch.idle)
         if len(ranges) == 1 or closing is None:
             return await self._close(batch.watermark_us, ranges, batch.cursors, idle=batch.idle)
@@ -196,8 +201,7 @@ class MergeTask(GatheringTask):
         before_us = standing.watermark_us if standing is not None else None
         for bins in ranges:
             last = bins is ranges[-1]
-            closed = await self._context.in_thread(partial(self._state.open.closing, watermark_us, bins))
-            result = await self._join(closed) if self._state.open.can_match(closed) else None
+            result = await self._result(watermark_us, bins)
             if result is None and not last:
                 continue
             merged = result.table if result is not None else None
@@ -227,12 +231,28 @@ class MergeTask(GatheringTask):
             lambda: log.publish(log.next_epoch, rows, watermark_us=watermark_us, idle=idle, commit=commit)
         )
 
-    async def _join(self, closed: Rows) -> EpochResult:
-        """The result of closed windows."""
+    async def _result(self, watermark_us: int | None, bins: range) -> EpochResult | None:
+        """What the windows that the watermark ends give out of these bins; None: nothing."""
+        ranges = self._state.ranges(watermark_us) if self._window.ranges else ()
+        if len(ranges) > 1:
+            over = OverRanges(self._window, self._run)
+            for some in ranges:
+                await over.add(await self._closing(watermark_us, some))
+            found = await over.result()
+            # Its operators are not those of the stage.
+            return None if found is None else replace(found, operators=())
+        closed = await self._closing(watermark_us, bins)
+        return await self._run(self._context.spec.sql, closed) if self._state.open.can_match(closed) else None
+
+    async def _closing(self, watermark_us: int | None, bins: range) -> Rows:
+        return await self._context.in_thread(partial(self._state.open.closing, watermark_us, bins))
+
+    async def _run(self, sql: str, rows: Rows) -> EpochResult:
+        """A statement over the rows of closed windows, or over what was made of them."""
         spec, site = self._context.spec, self._context.site
-        scan, views = scans_of(closed, self._columns())
+        scan, views = scans_of(rows, self._columns())
         copies = tuple(sorted({copy.view for copy in self._copies}))
-        request = partial(EpochRequest, spec.task_id, spec.sql, scan, site)
+        request = partial(EpochRequest, spec.task_id, sql, scan, site)
         return await self._context.run(partial(request, tables=copies, views=views, functions=spec.functions))
 
     def _columns(self) -> dict[str, tuple[Field, ...]]:

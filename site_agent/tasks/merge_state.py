@@ -23,12 +23,14 @@ from site_agent.state.memory import StateMemory
 from site_agent.state.runs import RunFile, writing
 from site_agent.state.segments import ALL_BINS
 from site_agent.state.stored import StoredRows
-from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
+from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore, SavedState
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.spec import ViewSpec, WindowSpec
 from site_agent.tasks.views import OpenViews
 from site_agent.tasks.windows import OpenWindows
 
+TAIL_SHARE = 8
+"""A checkpoint is due when such a part of the state is new, or such a part of the memory for state is taken by it."""
 _LESS = 0.8
 """Rows are combined before they are written if no larger share of them is left."""
 _PATIENCE = 8
@@ -45,33 +47,42 @@ class MergeState:
         context: the task's.
         window: how its windows close.
         combine: see `Combine`; it may raise EngineError.
+        opened: makes the open rows of what was saved; None: they are those of its runs.
     """
 
-    def __init__(self, context: TaskContext, window: WindowSpec, combine: Combine) -> None:
+    def __init__(
+        self,
+        context: TaskContext,
+        window: WindowSpec,
+        combine: Combine,
+        opened: Callable[[SavedState], OpenViews] | None = None,
+    ) -> None:
         self._context = context
         self._window = window
         self._combine = combine
         self._store = CheckpointStore(context.directory)
         self._patience = dict.fromkeys((view.name for view in window.views), 0)
         self._tried: dict[str, dict[int, int]] = {view.name: {} for view in window.views}
+        self._opened = opened or self._of_runs
         self.open = OpenViews(window)
 
     @property
     def memory(self) -> StateMemory:
         return self._context.memory
 
-    async def restore(self) -> Checkpoint:
-        """The last checkpoint; its rows are open again.
+    async def restore(self) -> SavedState:
+        """The last checkpoint; the rows of its runs are open again.
 
         Raises:
             SiteAgentError: a file is damaged.
         """
         saved = await self._context.in_thread(self._store.load_state)
-        self.open = OpenViews(self._window, closed_us=saved.checkpoint.closed_us, runs=saved.runs)
-        for view, rows in saved.rows.items():
-            self.open.add(view, rows)
+        self.open = await self._context.in_thread(partial(self._opened, saved))
         self.memory.hold(self.open)
-        return saved.checkpoint
+        return saved
+
+    def _of_runs(self, saved: SavedState) -> OpenViews:
+        return OpenViews(self._window, closed_us=saved.checkpoint.closed_us, runs=saved.runs)
 
     def close(self) -> None:
         """Its rows take no memory any more."""
@@ -119,13 +130,26 @@ class MergeState:
         await self._context.in_thread(lambda: self._store.save_state(checkpoint, names))
         self.memory.make_room()
 
+    def due_bytes(self) -> int:
+        """How many bytes of new rows make a checkpoint due.
+
+        That is a part of the state, for with a run for every trifle windows would close slowly; less where new rows are
+        what takes the memory.
+        """
+        together_bytes = min(self.open.size_bytes, self.memory.limit_bytes) // TAIL_SHARE
+        if not self.memory.make_room():
+            together_bytes = 0
+        return max(self._context.limits.checkpoint_bytes, together_bytes)
+
     @property
     def _rows_at_once(self) -> int:
         return self._context.limits.rows_at_once
 
     async def _store_fresh(self, view: ViewSpec, number: int) -> None:
         windows = self.open.windows[view.name]
-        if view.combine_sql and windows.fresh_rows >= self._context.limits.compact_rows:
+        if self._lacks_bins(view):
+            await self._bin_fresh(view)
+        elif view.combine_sql and windows.fresh_rows >= self._context.limits.compact_rows:
             await self._compact(view, windows)
         await self._write_fresh(view, self._store.run_path(number, view.name, 0))
 
@@ -136,7 +160,32 @@ class MergeState:
             return
         run = await self._context.in_thread(lambda: self._written(path, rows))
         windows.replace_fresh(None)
-        windows.runs.append(StoredRows(run, rows))
+        windows.runs.append(windows.stored_rows(run, rows))
+
+    async def know_bins(self, watermark_us: int | None) -> None:
+        """Before many rows are closed: have rows say their bins that came without.
+
+        Raises:
+            EngineError: rows cannot be combined.
+        """
+        if self._window.by_bins and self.open.ends_by(watermark_us) > self._rows_at_once:
+            for view in filter(self._lacks_bins, self._window.views):
+                await self._bin_fresh(view)
+
+    def _lacks_bins(self, view: ViewSpec) -> bool:
+        """Whether rows came without bins, as those that sites have combined, and what combines them says their bins."""
+        binned = self._window.by_bins and bool(view.combine_sql)
+        return binned and not self.open.windows[view.name].fresh_has_bins
+
+    async def _bin_fresh(self, view: ViewSpec) -> None:
+        windows, at_once = self.open.windows[view.name], self._rows_at_once
+        rows = windows.fresh()
+        assert rows is not None
+        parts = [
+            await self._combine(view.combine_sql, rows.slice(first, at_once))
+            for first in range(0, rows.num_rows, at_once)
+        ]
+        windows.replace_fresh(pa.concat_tables(parts, promote_options="permissive"))
 
     async def _compact(self, view: ViewSpec, windows: OpenWindows) -> None:
         """Combine the rows that no checkpoint has stored, if the first range of them shows that it helps."""
@@ -197,7 +246,7 @@ class MergeState:
                 writer.give_up()
                 return []
             run = await context.in_thread(writer.finish)
-        return [StoredRows(run, combined if len(ranges) == 1 else None)]
+        return [windows.stored_rows(run, combined if len(ranges) == 1 else None)]
 
     def _ranges_of(self, rows: int, has_bins: bool) -> Sequence[range]:
         if not (self._window.by_bins and has_bins):

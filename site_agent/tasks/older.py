@@ -9,8 +9,6 @@ import pyarrow as pa
 from site_agent.base.json import Json
 from site_agent.channels.manifest import EpochManifest
 from site_agent.tasks.checkpoint import Checkpoint
-from site_agent.tasks.held import HeldGroups
-from site_agent.tasks.spec import WindowSpec
 
 _RELEASED = "released"
 """In their manifests: how far the input was read when it fell idle. What they left is restored by their rules."""
@@ -21,17 +19,19 @@ def is_of_older(checkpoint: Checkpoint, last: EpochManifest) -> bool:
     return _RELEASED in last.commit and checkpoint.out is None
 
 
-def held_by_older(
-    window: WindowSpec, checkpoint: Checkpoint, last: EpochManifest, rows: pa.Table | None
-) -> tuple[HeldGroups, Mapping[str, int], pa.Table | None]:
-    """The state without rows, how far the input had been read at the last silence, and those of the checkpoint's rows
-    that are held."""
-    closed = [c for c in (checkpoint.closed_us, last.watermark_us) if c is not None]
-    held = HeldGroups(window, closed_us=max(closed, default=None))
+def closed_by_older(checkpoint: Checkpoint, last: EpochManifest) -> int | None:
+    """The watermark up to which windows have left."""
+    return max((c for c in (checkpoint.closed_us, last.watermark_us) if c is not None), default=None)
+
+
+def rows_by_older(
+    checkpoint: Checkpoint, last: EpochManifest, rows: pa.Table | None
+) -> tuple[Mapping[str, int], pa.Table | None]:
+    """How far the input had been read at the last silence, and those of the checkpoint's rows that are held."""
     released, saved = cursors_of(last.commit.get(_RELEASED)), checkpoint.cursors
     # All rows were released at once: the checkpoint is older, or it has been saved since.
     older = bool(released) and all(saved[name] <= released.get(name, 0) for name in saved)
-    return held, released, None if older else rows
+    return released, None if older else rows
 
 
 def cursors_of(value: Json) -> dict[str, int]:

@@ -55,6 +55,15 @@ class ViewSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class RangeSpec:
+    """What is computed of each range of bins, where results need the groups of all bins."""
+
+    view: str
+    """As which the rows of all ranges are read."""
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
 class WindowSpec:
     """How a merge closes windows and compacts open ones."""
 
@@ -68,6 +77,9 @@ class WindowSpec:
     """True: rows are of panes, a slide long, and so of each window that their pane lies in."""
     by_bins: bool = False
     """True: all rows of a group, or rows that match, are in one bin; the rows of each bin can be merged alone."""
+    ranges: tuple[RangeSpec, ...] = ()
+    """None: the task's SQL gives the results of each range of bins. Else `over_ranges_sql` does, over these views."""
+    over_ranges_sql: str = ""
 
 
 @dataclass(frozen=True, slots=True)

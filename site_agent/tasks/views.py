@@ -10,7 +10,7 @@ from planner.values.names import INPUT_VIEW
 from site_agent.engine import ArrowScan, EmptyScan, Field, Scan
 from site_agent.state.runs import RunFile, RunName
 from site_agent.state.segments import ALL_BINS
-from site_agent.state.stored import StoredRows
+from site_agent.state.stored import Alive
 from site_agent.tasks.spec import WindowSpec
 from site_agent.tasks.windows import OpenWindows
 
@@ -27,11 +27,12 @@ class OpenViews:
         *,
         closed_us: int | None = None,
         runs: Mapping[str, Sequence[RunFile]] | None = None,
+        alive: Mapping[str, Alive] | None = None,
     ) -> None:
         self._spec = spec
         self.windows = {
             view.name: OpenWindows(
-                spec, closed_us=closed_us, runs=[StoredRows(r) for r in (runs or {}).get(view.name, ())]
+                spec, closed_us=closed_us, runs=(runs or {}).get(view.name, ()), alive=(alive or {}).get(view.name)
             )
             for view in spec.views
         }

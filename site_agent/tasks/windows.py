@@ -14,13 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from planner.values.names import BIN_COLUMN
+from site_agent.state.runs import RunFile
 from site_agent.state.segments import ALL_BINS, NO_BIN, Extent, extent_of, of_bins, starts_of, without_bins
-from site_agent.state.stored import StoredRows
+from site_agent.state.stored import Alive, StoredRows
 from site_agent.tasks.spec import WindowSpec
 
 _BEFORE_ALL_US = -(2**63)
@@ -36,12 +38,27 @@ class _Fresh:
 
 
 class OpenWindows:
-    """The rows. `closed_us` is the watermark up to which windows were emitted; rows are late for those."""
+    """The rows. `closed_us` is the watermark up to which windows were emitted; rows are late for those.
 
-    def __init__(self, spec: WindowSpec, *, closed_us: int | None = None, runs: Sequence[StoredRows] = ()) -> None:
+    Args:
+        spec: how windows close.
+        closed_us: see above.
+        runs: what the last checkpoint names.
+        alive: which rows of a run still count; None: all of them, until their window closes.
+    """
+
+    def __init__(
+        self,
+        spec: WindowSpec,
+        *,
+        closed_us: int | None = None,
+        runs: Sequence[RunFile] = (),
+        alive: Alive | None = None,
+    ) -> None:
         self._spec = spec
+        self._alive = alive
         self._fresh: list[_Fresh] = []
-        self.runs = list(runs)
+        self.runs = [self.stored_rows(run) for run in runs]
         self.closed_us = closed_us
 
     @property
@@ -167,6 +184,39 @@ class OpenWindows:
         self._fresh = []
         if rows is not None:
             self._add_fresh(rows.combine_chunks())
+
+    def stored_rows(self, run: RunFile, cached: pa.Table | None = None) -> StoredRows:
+        """A run of this view, and its rows where memory has them."""
+        return StoredRows(run, cached, self._alive)
+
+    def filter_fresh(self, keep: Callable[[pa.Table], pa.Table]) -> None:
+        """Keep of the rows that no checkpoint has stored only those that `keep` returns."""
+        fresh, self._fresh = self._fresh, []
+        for item in fresh:
+            rows = keep(item.table)
+            if rows is item.table:
+                self._fresh.append(item)
+            else:
+                # A copy, so that a small remainder does not keep the large buffers it was filtered from alive.
+                self._add_fresh(rows.combine_chunks())
+
+    def newest(self) -> pa.Table | None:
+        """The rows that came last, if no checkpoint has stored them."""
+        return self._fresh[-1].table if self._fresh else None
+
+    def clear(self) -> None:
+        """All rows go; their windows stay open."""
+        self._fresh, self.runs = [], []
+
+    def of_window(self, start_us: int, bins: range = ALL_BINS) -> Iterator[pa.Table]:
+        """The rows of a window or pane, and of segments that have some of these bins. Raises DamagedStateError."""
+
+        def wanted(extent: Extent) -> bool:
+            return extent.first_us <= start_us <= extent.last_us and extent.meets(bins)
+
+        stored = (table for run in self.runs for table in run.read(wanted))
+        for rows in chain((fresh.table for fresh in self._fresh if wanted(fresh.extent)), stored):
+            yield rows.filter(pc.equal(starts_of(rows, self._spec.column), start_us))
 
     def stored(self, runs: Sequence[StoredRows], bins: range) -> pa.Table | None:
         """The rows of these bins and of open windows that runs have; None: there are none. Raises DamagedStateError."""

@@ -47,6 +47,8 @@ WINDOW_US = 100
 """Two groups."""
 WHOLE_US = GROUPS * WINDOW_US
 """One window has all groups."""
+SPREAD = 0x1E3779B97F4A7C15
+"""Odd: numbers of groups are all over the range of their type."""
 CLASSES = 8
 """Of values; more than are worked on at once."""
 LIMITS = TaskLimits(
@@ -113,7 +115,7 @@ def keyed_combined(table: pa.Table) -> pa.Table:
     """Fewer partials of the same, each with the number of its group."""
     sums = table.group_by(["_window_start", "k"]).aggregate([("n", "sum"), ("v", "sum")])
     starts = sums.column("_window_start").cast(pa.int64())
-    numbers = pc.add(pc.multiply(starts, 8), sums.column("k"))
+    numbers = pc.multiply(pc.add(pc.multiply(starts, 8), sums.column("k")), SPREAD)
     columns = [sums.column(name) for name in ("_window_start", "n_sum", "v_sum", "k")]
     return pa.table([*columns, numbers], names=["_window_start", "n", "v", "k", "_group"])
 

@@ -22,7 +22,9 @@ from site_agent.engine import ArrowScan, EpochRequest
 from site_agent.engine.spark import SparkEngine
 from site_agent.state.memory import StateMemory
 from site_agent.tasks.context import TaskLimits
-from site_agent.tasks.spec import ViewSpec
+from site_agent.tasks.over_ranges import OverRanges
+from site_agent.tasks.spec import RangeSpec, ViewSpec
+from site_agent.tasks.views import Rows
 from tests.integration.test_window_join import (
     EPOCHS,
     ON,
@@ -51,6 +53,16 @@ JOINED = f"SELECT window(a.ts, '1 second').start AS s, a.k AS k, v, w FROM a JOI
 JOINED_WANTED = f"""
     SELECT make_timestamp(epoch_us(a.ts) // {WINDOW_US} * {WINDOW_US}) AS s, a.k AS k, v, w FROM a JOIN b
       ON a.k = b.k AND epoch_us(a.ts) // {WINDOW_US} = epoch_us(b.ts) // {WINDOW_US}"""
+
+
+TOP = f"{GROUPS} QUALIFY row_number() OVER (PARTITION BY window ORDER BY count(*) DESC, k) <= 3"
+TOP_WANTED = f"{GROUPS_WANTED} QUALIFY row_number() OVER (PARTITION BY s ORDER BY count(*) DESC, k NULLS FIRST) <= 3"
+LAYER = f"SELECT s, max(n) AS most, count(*) AS keys FROM ({GROUPS}) GROUP BY s"
+LAYER_WANTED = f"SELECT s, max(n) AS most, count(*) AS keys FROM ({GROUPS_WANTED}) GROUP BY s"
+OTHERS = f"SELECT {WINDOW}.start AS s, k, count(w) AS m FROM b GROUP BY {WINDOW}, k"
+OTHERS_WANTED = f"""
+    SELECT make_timestamp(epoch_us(ts) // {WINDOW_US} * {WINDOW_US}) AS s, k, count(w) AS m FROM b GROUP BY ALL"""
+PAIRS = "SELECT x.s AS s, x.k AS k, n, m FROM ({}) x LEFT JOIN ({}) y ON x.s = y.s AND x.k = y.k"
 
 
 def input_of(seed: int) -> Input:
@@ -103,20 +115,44 @@ def starved(hub: Hub) -> Hub:
 
 
 @pytest.mark.seeded
-@pytest.mark.parametrize(("sql", "right"), [(GROUPS, GROUPS_WANTED), (JOINED, JOINED_WANTED)], ids=["groups", "join"])
+@pytest.mark.parametrize(
+    ("sql", "right"),
+    [
+        (GROUPS, GROUPS_WANTED),
+        (JOINED, JOINED_WANTED),
+        (TOP, TOP_WANTED),
+        (LAYER, LAYER_WANTED),
+        (PAIRS.format(GROUPS, OTHERS), PAIRS.format(GROUPS_WANTED, OTHERS_WANTED)),
+    ],
+    ids=["groups", "join", "top k", "layer", "joined groups"],
+)
 async def test_windows_that_are_read_from_disk_range_by_range_are_those_of_duckdb(
-    tmp_path: Path, spark_engine: SparkEngine, sql: str, right: str
+    tmp_path: Path, spark_engine: SparkEngine, sql: str, right: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The task is stopped after each epoch, and made again."""
+    ranges: list[Rows] = []
+
+    async def add(self: OverRanges, closed: Rows) -> None:
+        ranges.append(closed)
+        await taken(self, closed)
+
+    taken = OverRanges.add
+    monkeypatch.setattr(OverRanges, "add", add)
     given = input_of(5)
     draft = with_texts(with_ranges(typed(spark_engine, sql)))
     merge = draft.stage("m1").merge
     assert merge is not None
-    assert merge.by_bins
+    assert merge.by_bins or merge.ranges
     spec = spec_of(draft)
     assert spec.window is not None
-    views = spec.window.views or (ViewSpec(INPUT_VIEW, merge.combine_sql),)
-    spec = replace(spec, window=replace(spec.window, by_bins=True, views=views))
+    window = replace(
+        spec.window,
+        by_bins=True,
+        views=spec.window.views or (ViewSpec(INPUT_VIEW, merge.combine_sql),),
+        ranges=tuple(RangeSpec(found.view, found.sql) for found in merge.ranges),
+        over_ranges_sql=merge.over_ranges_sql,
+    )
+    spec = replace(spec, window=window)
     sources = [stage for stage in draft.stages if stage.kind is StageKind.SOURCE]
     passages = Passages()
     with watched(passages):
@@ -139,4 +175,6 @@ async def test_windows_that_are_read_from_disk_range_by_range_are_those_of_duckd
                 await until_an_epoch_is_done(hub, running)
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
-    assert {FaultPoint.CLOSING_STORED, FaultPoint.RANGE_PUBLISHED} <= passages.points
+    in_steps = {FaultPoint.CLOSING_STORED, FaultPoint.RANGE_PUBLISHED} <= passages.points
+    assert in_steps is merge.by_bins
+    assert (len(ranges) > 1) is bool(merge.ranges)

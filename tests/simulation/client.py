@@ -88,7 +88,7 @@ class Client:
         """Do what the plan has the user do; returns once every query is over and its results are here."""
         plan = self._world.plan
         settings = "SET combine = on; " if plan.combine else ""
-        settings += f"SET combine_tree = '{plan.sites[2]} > {plan.sites[1]}'; " if plan.tree else ""
+        settings += f"SET combine_tree = '{plan.tree}'; " if plan.tree else ""
         settings += f"SET merge_parallelism = {plan.parts}; " if plan.parts > 1 else ""
         for statement in declarations(plan.queries, plan.sites, plan.rows, plan.clicks_from_s):
             await self._until_done(lambda statement=statement: self._execute(statement))  # type: ignore[misc]

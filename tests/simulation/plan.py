@@ -66,8 +66,10 @@ class Plan:
     """All rows of the steady stream are there from the beginning."""
     combine: bool = False
     """`SET combine = on` for all queries."""
-    tree: bool = False
-    """`SET combine_tree`: what the last of three sites combined goes over the second one."""
+    tree: str = ""
+    """`SET combine_tree` for all queries; empty: as the placer decides."""
+    tight: bool = False
+    """Agents have no memory for rows that are on disk, and work on few rows at once."""
     parts: int = 1
     """`SET merge_parallelism` for all queries."""
     budget_bytes: int = 1 << 30
@@ -143,12 +145,21 @@ def drawn(seed: int) -> Plan:
         together=Feature.TOGETHER in features or (Feature.THERE in features and random.random() < 0.6),
         there=Feature.THERE in features,
         combine=Feature.COMBINING in features,
-        tree=len(sites) == len(SITES) and Feature.COMBINING in features and random.random() < 0.5,
+        tree=_tree(seed, sites) if Feature.COMBINING in features else "",
+        tight=Random(f"{seed}/tight").random() < 0.5,
         parts=random.choice((2, 3)) if Feature.PARTS in features else 1,
         budget_bytes=2_000 if Feature.SMALL_BUDGETS in features else 1 << 30,
         skews_s=tuple(random.uniform(-2, 2) for _ in sites) if Feature.SKEWS in features else (),
     )
     return _with_faults(plan, features, random)
+
+
+def _tree(seed: int, sites: tuple[str, ...]) -> str:
+    """Over which sites combined groups go; of every second seed, as the placer decides."""
+    random = Random(f"{seed}/tree")
+    between, *others = random.sample(sites, len(sites))
+    shapes = ["", "", ", ".join(f"{site} > {between}" for site in others), " > ".join((*others, between))]
+    return random.choice(shapes)
 
 
 def _with_faults(plan: Plan, features: frozenset[Feature], random: Random) -> Plan:

@@ -26,19 +26,10 @@ def shrunk(plan: Plan, fails: Callable[[Plan], bool]) -> Plan:
 
 
 def _simpler(plan: Plan) -> Iterator[dict[str, object]]:
-    for name in (
-        "rest_s",
-        "slow_s",
-        "skews_s",
-        "sharing",
-        "together",
-        "there",
-        "tree",
-        "combine",
-        "parts",
-        "budget_bytes",
-    ):
+    for name in ("rest_s", "slow_s", "skews_s", "sharing", "together", "there", "tree", "tight", "parts"):
         yield {name: getattr(_CALM, name)}
+    yield {"combine": False, "tree": ""}
+    yield {"budget_bytes": _CALM.budget_bytes}
     for rows in reversed([rows for rows in _FEW_ROWS if rows < plan.rows]):
         yield {"rows": rows}
 

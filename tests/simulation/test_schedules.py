@@ -49,6 +49,8 @@ def test_seeds_draw_every_kind_of_trouble() -> None:
     assert any(plan.skews_s for plan in plans)
     assert {name for plan in plans for name in plan.queries} == QUERIES.keys()
     assert any(plan.there and plan.together and plan.combine for plan in plans)
+    assert {plan.tree.count(">") for plan in plans} == {0, 1, 2}
+    assert any(plan.tree and plan.tight and plan.parts == 1 for plan in plans)
     assert len(Feature) < len({str(sorted({type(f).__name__ for f in plan.faults})) for plan in plans})
 
 

@@ -46,6 +46,7 @@ from site_agent.router import Router
 from site_agent.router.pull import PullSettings
 from site_agent.slots.follow import following_slots
 from site_agent.slots.guard import SlotGuard
+from site_agent.state.memory import StateMemory
 from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.crashes import Crashes
 from site_agent.tasks.pool import SendPool
@@ -275,7 +276,8 @@ class World:
                 sinks={Sink.name: Sink(self.disks[site])},
                 streams=streams,
                 crashes=Crashes(directory / "crashes"),
-                limits=TaskLimits(retained_bytes_per_channel=self.plan.budget_bytes),
+                limits=_limits(self.plan),
+                memory=StateMemory(0) if self.plan.tight else StateMemory(),
                 pool=SendPool(outbound),
                 cpu_wait_s=lambda: 0.0,
             )
@@ -289,6 +291,13 @@ class World:
 
     def _clock(self, name: str) -> Clock:
         return Clock(self.loop, lambda: self.skews_s[name])
+
+
+def _limits(plan: Plan) -> TaskLimits:
+    limits = TaskLimits(retained_bytes_per_channel=plan.budget_bytes)
+    if not plan.tight:
+        return limits
+    return replace(limits, checkpoint_bytes=2_000, rows_at_once=20, compact_rows=20, runs_alike=2, runs_most=8)
 
 
 class _Errors(logging.Handler):

@@ -19,7 +19,6 @@ from site_agent.base.faults import FaultPoint
 from site_agent.channels.codec import FAST_LEVEL, EncodedRows, encode
 from site_agent.channels.log import ChannelLog
 from site_agent.state.runs import RunFile
-from site_agent.state.stored import StoredRows
 from site_agent.tasks.checkpoint import Checkpoint
 from site_agent.tasks.progress import Totals
 from site_agent.tasks.spec import WindowSpec
@@ -71,7 +70,7 @@ class Seed:
     def _rows(self, runs: Sequence[RunFile]) -> Iterator[pa.Table]:
         """Rows of open windows, those of several small segments together."""
         closed_us = self.head.checkpoint.closed_us
-        windows = OpenWindows(self.window, closed_us=closed_us, runs=[StoredRows(run) for run in runs])
+        windows = OpenWindows(self.window, closed_us=closed_us, runs=runs)
         together: list[pa.Table] = []
         for table in windows.stored_open():
             together.append(table)

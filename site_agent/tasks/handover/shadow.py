@@ -25,9 +25,10 @@ from site_agent.tasks.checkpoint import Closing, Succession
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import check_whole
 from site_agent.tasks.emission import Emission
-from site_agent.tasks.gather import TAIL_SHARE, GatheringTask
+from site_agent.tasks.gather import GatheringTask
 from site_agent.tasks.handover.control import Control, follow, undamaged, until_ended
 from site_agent.tasks.handover.seed import SeedHead, head_of, rows_of
+from site_agent.tasks.merge_state import TAIL_SHARE
 from site_agent.tasks.spec import InputSpec, TakeOver, WindowSpec
 
 NEAR_EPOCHS = 2

@@ -10,7 +10,8 @@ import pytest
 
 from master.records.model import Progress
 from master.store import codec
-from planner.graph.plan import LinkTraffic, Merge, MergeView, PhysicalPlan, PlacementCandidate
+from planner.graph.operators import Scan
+from planner.graph.plan import LinkTraffic, Merge, MergeView, PhysicalPlan, PlacementCandidate, RangeResult
 from planner.relations.catalog import Relation
 from planner.values.links import LinkFigures
 from tests.unit.master.build import CLICKS, PLAN, START, query
@@ -49,6 +50,8 @@ def test_a_merge_with_views_comes_back_equal() -> None:
         "w", timedelta(seconds=10), "", timedelta(seconds=5), (MergeView("input"), MergeView("t1", "C", False))
     )
     assert codec.loads(Merge, codec.dumps(merge)) == merge
+    ranged = replace(merge, ranges=(RangeResult("input", "R", Scan("input")),), over_ranges=Scan("input"))
+    assert codec.loads(Merge, codec.dumps(ranged)) == ranged
     stored = json.loads(codec.dumps(merge))
     del stored["views"]
     assert codec.loads(Merge, json.dumps(stored)) == replace(merge, views=())

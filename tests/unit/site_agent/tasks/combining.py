@@ -187,7 +187,9 @@ class Sender:
         self.departures.came(self.held, watermark_us, now_s)
         if self.held.crosses_boundary(watermark_us):
             assert watermark_us is not None
-            yield from self.publish(one_of_each(self.held.close(watermark_us)), now_s + JOB_S, watermark_us)
+            closed = one_of_each(self.held.closing(watermark_us))
+            self.held.advance(watermark_us)
+            yield from self.publish(closed, now_s + JOB_S, watermark_us)
         else:
             due = list(self.departures.due(self.held, now_s))
             taken = [self.held.take(departure.end_us, departure.groups) for departure in due]

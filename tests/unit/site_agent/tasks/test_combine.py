@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import random
 import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,14 @@ import pyarrow as pa
 import pytest
 
 from site_agent.channels.manifest import EpochManifest
-from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
+from site_agent.tasks.checkpoint import Checkpoint
 from site_agent.tasks.combine import CombineTask
 from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.departures import Departure, Departures
 from site_agent.tasks.held import HeldGroups
 from site_agent.tasks.progress import Totals
 from tests.unit.site_agent.fakes import TableEngine
+from tests.unit.site_agent.tasks.older_state import save_older
 from tests.unit.site_agent.tasks.test_merge import SPEC, WINDOW, Site, partials, summed
 
 Row = tuple[int, str, int]
@@ -36,7 +38,8 @@ def numbered(rows: pa.Table) -> pa.Table:
     """As a stage's SQL combines them; some groups have the same number."""
     made = summed(rows)
     pairs = zip(made["_window_start"].cast(pa.int64()).to_pylist(), made["k"].to_pylist(), strict=True)
-    numbers = [start * 1000 + zlib.crc32(key.encode()) % 5 for start, key in pairs]
+    names = (f"{start} {zlib.crc32(key.encode()) % 5}" for start, key in pairs)
+    numbers = [int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], signed=True) for name in names]
     return made.append_column("_group", pa.array(numbers, pa.int64()))
 
 
@@ -66,9 +69,18 @@ class RandomDepartures(Departures):
 
 
 @asynccontextmanager
-async def site(directory: Path, engine: TableEngine, *, checkpoint_bytes: int = 0) -> AsyncIterator[Site]:
-    """Another site reads what the task publishes, and has acknowledged nothing."""
-    made = Site(directory, engine, TaskLimits(checkpoint_bytes=checkpoint_bytes), readers=("hub", "away", SPEC.task_id))
+async def site(
+    directory: Path, engine: TableEngine, *, checkpoint_bytes: int = 0, tight: bool = False
+) -> AsyncIterator[Site]:
+    """Another site reads what the task publishes, and has acknowledged nothing.
+
+    `tight` leaves no memory for rows that are on disk, and has few rows leave at once.
+    """
+    limits = TaskLimits(checkpoint_bytes=checkpoint_bytes)
+    if tight:
+        limits = replace(limits, rows_at_once=2, compact_rows=2, runs_alike=2, runs_most=4)
+    made = Site(directory, engine, limits, readers=("hub", "away", SPEC.task_id))
+    made.context.memory.limit_bytes = 0 if tight else made.context.memory.limit_bytes
     try:
         yield made
     finally:
@@ -207,12 +219,14 @@ async def test_what_an_older_version_left_is_restored(tmp_path: Path, saved: str
         hub.log.publish(1, partials((0, "a", 1), (10, "a", 1)), watermark_us=5, idle=True, commit=_commit(2, 2, told))
         hub.log.publish(2, partials((0, "c", 1)), watermark_us=12, commit=_commit(4, 2, Totals(rows_in=5)))
         if saved == "checkpoint":
-            CheckpointStore(hub.context.directory).save(
+            save_older(
+                hub.context.directory,
                 Checkpoint(1, {"q.s1.us": 1}, closed_us=5, watermark_us=5, totals=told),
                 {"input": partials((0, "a", 1), (10, "a", 1))},
             )
         elif saved != "no checkpoint":
-            CheckpointStore(hub.context.directory).save(
+            save_older(
+                hub.context.directory,
                 Checkpoint(1, {"q.s1.us": 3}, closed_us=5, watermark_us=8, totals=Totals(rows_in=4)),
                 {"input": partials((10, "b", 7), (0, "c", 1))},
             )
@@ -292,11 +306,11 @@ def summed_up(rows: list[Row]) -> Counter[tuple[int, str]]:
 @pytest.mark.parametrize("seed", range(12))
 async def test_random_kills(tmp_path: Path, seed: int, checkpoint_bytes: int, made: Any) -> None:
     rng = random.Random(f"{seed}.{checkpoint_bytes}")
-    steps = steps_of(rng)
+    steps, tight = steps_of(rng), rng.random() < 0.5
     given = 0
     seen: list[tuple[EpochManifest, list[Row]]] = []
     while given < len(steps):
-        async with site(tmp_path, made(), checkpoint_bytes=checkpoint_bytes) as hub:
+        async with site(tmp_path, made(), checkpoint_bytes=checkpoint_bytes, tight=tight) as hub:
             us, eu = hub.inputs
             if eu.end is None:
                 eu.finish()
@@ -309,7 +323,7 @@ async def test_random_kills(tmp_path: Path, seed: int, checkpoint_bytes: int, ma
             out = epochs(hub)
             assert out[: len(seen)] == seen, "what was published does not change"
             seen = out
-    async with site(tmp_path, made(), checkpoint_bytes=checkpoint_bytes) as hub:
+    async with site(tmp_path, made(), checkpoint_bytes=checkpoint_bytes, tight=tight) as hub:
         hub.inputs[0].finish()
         async with running(hub, rng) as task:
             await asyncio.wait_for(asyncio.shield(task), PATIENCE_S)
@@ -329,11 +343,12 @@ async def test_random_kills(tmp_path: Path, seed: int, checkpoint_bytes: int, ma
 async def test_random_kills_of_a_site_between(tmp_path: Path, seed: int, checkpoint_bytes: int) -> None:
     """Two channels, each with its own watermark and silences, in any order: what comes in goes out once."""
     rng = random.Random(f"between.{seed}.{checkpoint_bytes}")
-    steps = [steps_of(rng), steps_of(rng)]
+    steps, tight = [steps_of(rng), steps_of(rng)], rng.random() < 0.5
     given = [0, 0]
     seen: list[tuple[EpochManifest, list[Row]]] = []
     while any(count < len(own) for count, own in zip(given, steps, strict=True)):
-        async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub, running(hub, rng):
+        made = site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes, tight=tight)
+        async with made as hub, running(hub, rng):
             for _ in range(rng.randrange(1, 5)):
                 which = rng.choice([n for n in (0, 1) if given[n] < len(steps[n])] or [0])
                 if given[which] < len(steps[which]):
@@ -347,7 +362,7 @@ async def test_random_kills_of_a_site_between(tmp_path: Path, seed: int, checkpo
             out = epochs(hub)
             assert out[: len(seen)] == seen, "what was published does not change"
             seen = out
-    async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes) as hub:
+    async with site(tmp_path, engine(), checkpoint_bytes=checkpoint_bytes, tight=tight) as hub:
         for log in hub.inputs:
             log.finish()
         async with running(hub, rng) as task:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from site_agent.tasks.groups import WindowGroups
-from site_agent.tasks.held import HeldGroups, numbers_of, sorted_by_key, without_numbers
+from site_agent.tasks.held import EVERYTHING_US, HeldGroups, numbers_of, sorted_by_key, without_numbers
 from site_agent.tasks.spec import ViewSpec, WindowSpec
 from tests.unit.site_agent.fakes import TIMESTAMP
 
@@ -64,20 +64,23 @@ def test_what_is_taken_and_what_is_left_is_what_came(steps: list[tuple[str, Any]
                 assert taken is None or set(numbers_of(taken)) == set(numbers)
                 out.update(counted(taken))
         elif what == "drop":
-            rest = held.table()
+            rest = held.closing(EVERYTHING_US)
             numbers = numbers_of(rest)[: value % 5] if rest is not None else np.empty(0, np.int64)
             before = counted(rest)
             held.drop(numbers)
-            out.update(before - counted(held.table()))
+            out.update(before - counted(held.closing(EVERYTHING_US)))
         elif what == "idle":
-            out.update(counted(held.take_all()))
+            out.update(counted(held.closing(EVERYTHING_US)))
+            held.clear()
         else:
-            out.update(counted(held.close(value)))
+            out.update(counted(held.closing(value)))
+            held.advance(value)
             closed_us = max(closed_us, value)
-        left = held.table()
+        left = held.closing(EVERYTHING_US)
         assert came - out == counted(left)
         for window in held.windows:
-            assert window.groups.held == len(numbers_of(window.table())) if window.rows else window.groups.held == 0
+            rows_of_it = [row for row in counted(left) if row[0] + 20 == window.end_us]
+            assert window.groups.held == len({len(key or "") for _, key, _ in rows_of_it})
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,13 @@ from site_agent.base import posix
 from site_agent.base.errors import NoSpaceError
 from site_agent.state.runs import DamagedStateError
 from site_agent.state.segments import without_bins
-from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
+from site_agent.tasks.checkpoint import Checkpoint
 from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.merge_state import MergeState
 from site_agent.tasks.spec import ViewSpec, WindowSpec
 from site_agent.tasks.views import Rows
 from tests.unit.site_agent.fakes import TableEngine
+from tests.unit.site_agent.tasks.older_state import save_older
 from tests.unit.site_agent.tasks.test_merge import Site, partials, summed
 
 LENGTH_US = 10
@@ -69,7 +70,10 @@ class Merge:
         self.state = MergeState(self.context, WINDOW, combine)
 
     async def restore(self) -> Checkpoint:
-        return await self.state.restore()
+        saved = await self.state.restore()
+        for view, rows in saved.rows.items():
+            self.state.open.add(view, rows)
+        return saved.checkpoint
 
     def close(self, watermark_us: int) -> Counter[Group]:
         """All ranges; then the windows are closed."""
@@ -216,8 +220,8 @@ async def test_when_memory_is_short_rows_are_read_from_disk(merge: Merge) -> Non
 
 
 async def test_a_checkpoint_of_an_older_agent_is_restored_and_stored_anew(merge: Merge) -> None:
-    store = CheckpointStore(merge.context.directory)
-    store.save(Checkpoint(7, {"c": 3}, closed_us=0), {PARTIALS: partials((0, "a", 2), (10, "a", 3))})
+    rows = {PARTIALS: partials((0, "a", 2), (10, "a", 3))}
+    save_older(merge.context.directory, Checkpoint(7, {"c": 3}, closed_us=0), rows)
 
     assert (await merge.restore()).cursors == {"c": 3}
     await merge.state.save(Checkpoint(8, {"c": 4}, closed_us=0))

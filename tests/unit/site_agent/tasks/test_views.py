@@ -14,6 +14,7 @@ from site_agent.engine import ArrowScan, EmptyScan, Field
 from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore
 from site_agent.tasks.spec import ViewSpec, WindowSpec
 from site_agent.tasks.views import OpenViews, scans_of
+from tests.unit.site_agent.tasks.older_state import save_older
 
 LENGTH_US = 10
 JOIN = WindowSpec("_window_start", LENGTH_US, LENGTH_US, (ViewSpec("input"), ViewSpec("t1", required=False)))
@@ -93,7 +94,6 @@ def test_it_does_what_a_list_of_rows_does_also_over_checkpoints(
     views = OpenViews(JOIN)
     watermark = -1
     with TemporaryDirectory() as directory:
-        store = CheckpointStore(Path(directory))
         for number, (view, starts, proposed, restarted) in enumerate(steps):
             kept = [s for s in starts if watermark < 0 or s + LENGTH_US > watermark]
             assert views.add(view, rows(*starts)) == len(starts) - len(kept)
@@ -105,10 +105,10 @@ def test_it_does_what_a_list_of_rows_does_also_over_checkpoints(
                 model[name] = [s for s in model[name] if s + LENGTH_US > watermark]
                 assert starts_of(closed, name) == sorted(due)
             if restarted:
-                store.save(Checkpoint(number, closed_us=views.closed_us), open_rows(views))
-                checkpoint, tables = store.load()
-                views = OpenViews(JOIN, closed_us=checkpoint.closed_us)
-                assert all(views.add(name, table) == 0 for name, table in tables.items())
+                save_older(Path(directory), Checkpoint(number, closed_us=views.closed_us), open_rows(views))
+                saved = CheckpointStore(Path(directory)).load_state()
+                views = OpenViews(JOIN, closed_us=saved.checkpoint.closed_us)
+                assert all(views.add(name, table) == 0 for name, table in saved.rows.items())
             assert {name: starts_of(open_rows(views), name) for name in VIEWS} == {
                 name: sorted(open_) for name, open_ in model.items()
             }

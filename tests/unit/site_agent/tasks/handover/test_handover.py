@@ -156,7 +156,7 @@ async def test_a_cut_that_is_taken_back_in_time_never_comes(tmp_path: Path) -> N
         handing = HandingOver(hub.context(replace(SPEC, hand_over=AT_ONCE)), WINDOW)
         assert handing.wants_cut
         await handing.want(None)
-        await handing.cut()
+        await handing.cut({}, 0)
         assert (hub.old.end, handing.wants_cut, handing.report()) == (None, False, None)
 
 
@@ -173,7 +173,7 @@ async def test_a_cut_that_is_being_stored_is_waited_for(tmp_path: Path) -> None:
 
         vars(context.log)["finish_as"] = slowly
         handing = HandingOver(context, WINDOW)
-        cutting = asyncio.create_task(handing.cut())
+        cutting = asyncio.create_task(handing.cut({}, 0))
         await asyncio.to_thread(began.wait, 20)
         taking_back = asyncio.create_task(handing.want(None))
         await asyncio.sleep(0.01)
