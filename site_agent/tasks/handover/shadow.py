@@ -26,7 +26,7 @@ from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import check_whole
 from site_agent.tasks.emission import Emission
 from site_agent.tasks.gather import GatheringTask
-from site_agent.tasks.handover.control import Control, follow, undamaged, until_ended
+from site_agent.tasks.handover.control import Control, follow, patiently, undamaged, until_ended
 from site_agent.tasks.handover.seed import SeedHead, head_of, rows_of
 from site_agent.tasks.merge_state import TAIL_SHARE
 from site_agent.tasks.spec import InputSpec, TakeOver, WindowSpec
@@ -132,7 +132,7 @@ class Shadow(GatheringTask):
         await until_ended(context, log)
         check_whole(log)
         head = head_of(await undamaged(context, lambda: log.epochs.read(0)), channel)
-        self._check_held(head)
+        await self._check_held(head)
         await self._fill(log, head)
         async with context.attempt():
             checkpoint = replace(
@@ -164,12 +164,15 @@ class Shadow(GatheringTask):
                 await state.spill(spilled)
                 spilled += 1
 
-    def _check_held(self, head: SeedHead) -> None:
+    async def _check_held(self, head: SeedHead) -> None:
         """Raises SiteAgentError when a checkpoint needs an epoch that this site does not hold."""
-        for channel, log in self._held.items():
+        for channel, log in list(self._held.items()):
             cursor = head.checkpoint.cursors.get(channel)
-            first = self._first_epoch(channel, log) or 0
-            if cursor is not None and channel not in head.checkpoint.ended and cursor < first:
+            if cursor is None or channel in head.checkpoint.ended:
+                continue
+            while (first := self._first_epoch(channel, log)) is None:
+                await patiently(self._context, log, 0)
+            if cursor < first:
                 raise SiteAgentError(
                     f"the state of {self._take_over.predecessor_channel} needs epoch {cursor} of {channel},"
                     f" and the oldest one here is {first}",

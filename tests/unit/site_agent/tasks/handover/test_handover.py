@@ -68,7 +68,7 @@ async def test_a_successor_goes_on_exactly_where_the_old_channel_ends(tmp_path: 
         await old.set_handover(CUTTING, None)
         await running
         last = hub.old.next_epoch - 1
-        assert hub.old.end == EndMark(last, NEW, "hub", 22)
+        assert hub.old.end == EndMark(last, NEW, "hub", 22, {"q.s1.eu": 2, "q.s1.us": 2})
         await until(lambda: new.handover.taken_over, following)
         assert (hub.new.first_epoch, new.handover.restored) == (last + 1, True)
         assert hub.router.subscriptions(OLD) == {}
@@ -286,7 +286,9 @@ async def test_a_successor_hands_over_in_turn(tmp_path: Path) -> None:
         await until(lambda: last.handover.taken_over, following, waiting)
         await following
         assert (new.handover.taken_over, new.handover.cut) == (True, True)
-        assert hub.new.end == EndMark(hub.new.next_epoch - 1, next_channel, "hub", 12)
+        end = hub.new.end
+        assert end is not None
+        assert end == EndMark(hub.new.next_epoch - 1, next_channel, "hub", 12, end.cursors)
         hub.publish([*SECOND, *LAST], watermark_us=40)
         for log in hub.inputs:
             log.finish()
