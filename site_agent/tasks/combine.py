@@ -337,7 +337,7 @@ class CombineTask(PortTask):
             numbers = numbers_of(await self._combined(rows))
             await self._context.in_thread(partial(self._held.drop, numbers))
         # Those without numbers leave when their window closes, and with the silence of the input.
-        self._held.advance(manifest.watermark_us)
+        await self._context.in_thread(partial(self._held.advance, manifest.watermark_us))
         if manifest.idle:
             self._held.clear()
 

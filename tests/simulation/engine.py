@@ -171,6 +171,8 @@ def _digest(sql: str, views: Mapping[str, pa.Table]) -> bytes:
         digest.update(f"{view}{table.schema}{table.num_rows}".encode())
         for column in table.combine_chunks().columns:
             for chunk in column.chunks:
+                # Slices of a table share its buffers.
+                digest.update(f"{chunk.offset} {len(chunk)}".encode())
                 for buffer in chunk.buffers():
                     digest.update(buffer if buffer is not None else b"-")
     return digest.digest()
