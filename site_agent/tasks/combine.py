@@ -20,7 +20,7 @@ fits, and many groups leave range by range.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -32,6 +32,7 @@ from planner.combining.clock import LEAST_STEP_S
 from planner.values.names import GROUP_COLUMN, INPUT_VIEW
 from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
+from site_agent.channels.codec import USUAL_LEVEL
 from site_agent.channels.manifest import EpochManifest
 from site_agent.engine import ArrowScan, EpochRequest, OperatorRows
 from site_agent.port import Port, PortBatch, PortInput
@@ -205,20 +206,20 @@ class CombineTask(PortTask):
             # Left out are windows of which rows may be missing. None is out: the watermark waits for all channels.
             progress.starts_at_us = self._held.begin_behind(until_us, progress.starts_at_us)
         taken = [
-            (origin, table)
+            table
             for origin, table in zip(batch.origins, batch.tables, strict=True)
             # A version before this one may have sent these rows, although their windows are open.
             if origin.epoch >= self._released.get(origin.channel, 0)
         ]
-        rows = together([table for _, table in taken])
+        rows = together(taken)
         combined = await self._combined(rows) if rows is not None else None
         dropped = await self._context.in_thread(lambda: self._held.add(combined))
         if progress.starts_at_us is not None:
             # Rows from before the beginning are not late.
             dropped = 0
         self._since_checkpoint_bytes += sum(table.get_total_buffer_size() for table in batch.tables)
-        pairs = zip(batch.origins, batch.tables, strict=True)
-        new = [t.num_rows for o, t in pairs if o.epoch >= self._counted.get(o.channel, 0)]
+        pairs, counted = zip(batch.origins, batch.tables, strict=True), self._counted
+        new = [table.num_rows for origin, table in pairs if origin.epoch >= counted.get(origin.channel, 0)]
         self._totals = self._totals.plus(rows_in=sum(new), rows_late=dropped if new else 0)
 
     async def _combined(self, rows: pa.Table) -> pa.Table:
@@ -266,12 +267,13 @@ class CombineTask(PortTask):
         if made is not None and GROUP_COLUMN in made.column_names:
             # Of groups without numbers, nobody would know after a crash which of them have left.
             parts = self._departures.epochs_of(without_numbers(made), EPOCH_BYTES)
-        self._totals = self._totals.plus(rows_out=made.num_rows if made is not None else 0)
+        self._totals = self._totals.plus(rows_out=0 if made is None else made.num_rows)
         commit: dict[str, Json] = {"cursors": dict(batch.cursors), "totals": self._totals.to_json()}
         reached(FaultPoint.WINDOW_CLOSED)
-        for manifest in await _published(self._context, parts, batch, commit, last=last):
+        departures = self._departures
+        for manifest in await _published(self._context, parts, batch, commit, level_of=departures.level_of, last=last):
             self._totals = self._totals.plus(bytes_out=manifest.size_bytes)
-            self._departures.left(manifest.rows, manifest.size_bytes)
+            departures.left(manifest.rows, manifest.size_bytes)
             self._work.published(manifest)
 
     async def _one_of_each(self, rows: pa.Table) -> pa.Table:
@@ -281,8 +283,7 @@ class CombineTask(PortTask):
         return await self._context.in_thread(lambda: sorted_by_key(rows))
 
     def _opened(self, saved: SavedState) -> OpenViews:
-        number, closed_us = saved.checkpoint.number, saved.checkpoint.closed_us
-        sql = self._context.spec.sql
+        number, closed_us, sql = saved.checkpoint.number, saved.checkpoint.closed_us, self._context.spec.sql
         self._held = HeldGroups(self._window, sql=sql, closed_us=closed_us, runs=saved.runs, checkpoint=number)
         return self._held.open
 
@@ -339,7 +340,7 @@ class CombineTask(PortTask):
             numbers = numbers_of(await self._combined(rows))
             await self._context.in_thread(partial(self._held.drop, numbers))
         # Those without numbers leave when their window closes, and with the silence of the input.
-        self._held.advance(manifest.watermark_us)
+        await self._context.in_thread(partial(self._held.advance, manifest.watermark_us))
         if manifest.idle:
             self._held.clear()
 
@@ -398,8 +399,14 @@ def _newer(checkpoint: Checkpoint, last: EpochManifest | None) -> tuple[Totals, 
     return emitted, cursors_of(last.commit.get("cursors"))
 
 
-async def _published(
-    context: TaskContext, parts: Sequence[pa.Table | None], batch: PortBatch, commit: Mapping[str, Json], *, last: bool
+async def _published(  # noqa: PLR0913 - what epochs say
+    context: TaskContext,
+    parts: Sequence[pa.Table | None],
+    batch: PortBatch,
+    commit: Mapping[str, Json],
+    *,
+    level_of: Callable[[pa.Table], int],
+    last: bool,
 ) -> list[EpochManifest]:
     """Publish each part in an epoch.
 
@@ -408,6 +415,7 @@ async def _published(
         parts: one at least.
         batch: what the input said.
         commit: how far it was read, for all epochs.
+        level_of: how hard rows are compressed.
         last: whether all rows that leave with the batch's watermark are out then.
     """
     log, published = context.log, []
@@ -416,7 +424,8 @@ async def _published(
         # Until the last of them, not all rows of the windows that the watermark ends are out.
         ends = last and number == len(parts) - 1
         watermark_us = batch.watermark_us if ends else before_us
-        publish = partial(log.publish, log.next_epoch, part, watermark_us=watermark_us, commit=commit)
+        level = level_of(part) if part is not None else USUAL_LEVEL
+        publish = partial(log.publish, log.next_epoch, part, watermark_us=watermark_us, commit=commit, level=level)
         published.append(await context.in_thread(partial(publish, idle=batch.idle and ends)))
         reached(FaultPoint.WINDOW_PUBLISHED if ends else FaultPoint.RANGE_PUBLISHED)
     return published

@@ -53,6 +53,8 @@ class WindowGroups:
         self._held = np.empty(0, np.bool_)
         self._before = np.empty(0, np.int32)
         """The checkpoint that was next when the group left last; 0: it has not left while it had stored rows."""
+        self.any_gone = False
+        """Whether some group has left while it had stored rows."""
         self._updated = np.zeros(CLASSES)
         self._there = np.zeros(CLASSES)
         self._curve: list[tuple[int, int]] = []
@@ -122,12 +124,8 @@ class WindowGroups:
         places, known = self._places(numbers)
         at = places[known]
         self._before[at] = np.maximum(self._before[at], before)
+        self.any_gone = self.any_gone or bool(len(at))
         return numbers[known]
-
-    @property
-    def any_gone(self) -> bool:
-        """Whether some group has left while it had stored rows."""
-        return bool(self._before.any())
 
     def is_gone(self, numbers: Numbers, checkpoint: int) -> npt.NDArray[np.bool_]:
         """Whether the rows of each of these groups do not count in a run of that checkpoint."""

@@ -31,7 +31,7 @@ from tests.simulation.faults import (
     over_s,
 )
 from tests.simulation.rows import FIRST_ROW_S, LONG_AGO_S, last_row_s
-from tests.simulation.workload import QUERIES
+from tests.simulation.workload import DRAWN
 
 MASTER = "master"
 SLOTS = 4
@@ -137,7 +137,7 @@ def drawn(seed: int) -> Plan:
     plan = Plan(
         seed,
         sites=sites,
-        queries=tuple(random.sample(sorted(QUERIES), count)),
+        queries=tuple(random.sample(DRAWN, count)),
         rows=rows,
         rest_s=0.2 if Feature.LONG_RESTS in features else 0.02,
         slow_s=0.2 if Feature.SLOW_THREADS in features else 0.003,

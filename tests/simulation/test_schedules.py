@@ -18,7 +18,7 @@ from tests.simulation.plan import MASTER, Feature, Plan, drawn
 from tests.simulation.report import bugs_section, readable, record
 from tests.simulation.shrink import fewest, shrunk
 from tests.simulation.worker import ROOT, played
-from tests.simulation.workload import QUERIES
+from tests.simulation.workload import ALL_GROUPS, DRAWN
 
 SCHEDULES = 240
 FIRST_SEED = 1
@@ -41,13 +41,26 @@ def test_what_was_found_stays_mended() -> None:
     assert failed == [], "\n\n".join(failed)
 
 
+def test_what_needs_all_groups_is_right_where_nothing_stays_in_memory() -> None:
+    """As it comes and over a site between, in peace and with kills of each site."""
+    kills = (Kill(20.0, "us", 1.0), Kill(26.0, "eu", 0.5), Kill(33.0, "asia", 0.5))
+    plans = [
+        Plan(seed, queries=(name,), rows=120, tight=True, combine=bool(tree), tree=tree, faults=faults)
+        for name in ALL_GROUPS
+        for tree in ("", "asia > eu")
+        for seed, faults in enumerate([(), kills])
+    ]
+    failed = [readable(outcome) for outcome in played(plans) if outcome.failed is not None]
+    assert failed == [], "\n\n".join(failed)
+
+
 def test_seeds_draw_every_kind_of_trouble() -> None:
     plans = [drawn(seed) for seed in range(300)]
     kinds = {type(fault).__name__ for plan in plans for fault in plan.faults}
     assert kinds == {kind.__name__ for kind in get_args(Fault)}
     assert {plan.rest_s for plan in plans} == {0.02, 0.2}
     assert any(plan.skews_s for plan in plans)
-    assert {name for plan in plans for name in plan.queries} == QUERIES.keys()
+    assert {name for plan in plans for name in plan.queries} == set(DRAWN)
     assert any(plan.there and plan.together and plan.combine for plan in plans)
     assert {plan.tree.count(">") for plan in plans} == {0, 1, 2}
     assert any(plan.tree and plan.tight and plan.parts == 1 for plan in plans)

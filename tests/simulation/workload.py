@@ -49,6 +49,10 @@ class Query:
     """Its last column counts rows, some of which may be dropped as late: it says of how many."""
 
 
+_GROUPS = "SELECT window.start AS s, page, count(*) AS n FROM clicks GROUP BY window(ts, '10 seconds'), page"
+_TOTALS = "SELECT window.start AS s, page, sum(ms) AS m FROM clicks GROUP BY window(ts, '10 seconds'), page"
+_GROUPS_WANTED = "SELECT w(ts, 10) AS s, page, count(*) AS n FROM clicks GROUP BY 1, 2"
+
 QUERIES = {
     "windows": Query(
         "SELECT window.start AS s, page, count(*) AS n, sum(ms) AS total FROM clicks "
@@ -113,6 +117,26 @@ QUERIES = {
         needs=("users",),
     ),
 }
+
+
+DRAWN = tuple(sorted(QUERIES))
+"""Those that the plans of seeds have."""
+ALL_GROUPS = {
+    "top": Query(
+        f"{_GROUPS} QUALIFY row_number() OVER (PARTITION BY window ORDER BY count(*) DESC, page) <= 2",
+        f"FROM ({_GROUPS_WANTED}) QUALIFY row_number() OVER (PARTITION BY s ORDER BY n DESC, page) <= 2",
+    ),
+    "layer": Query(
+        f"SELECT s, max(n) AS most, count(*) AS pages FROM ({_GROUPS}) GROUP BY s",
+        f"SELECT s, max(n) AS most, count(*) AS pages FROM ({_GROUPS_WANTED}) GROUP BY s",
+    ),
+    "pairs": Query(
+        f"SELECT x.s AS s, x.page AS page, n, m FROM ({_GROUPS}) x JOIN ({_TOTALS}) y ON x.s = y.s AND x.page = y.page",
+        "SELECT w(ts, 10) AS s, page, count(*) AS n, sum(ms) AS m FROM clicks GROUP BY 1, 2",
+    ),
+}
+"""Their results need the groups of all bins."""
+QUERIES |= ALL_GROUPS
 
 
 def declarations(

@@ -297,7 +297,7 @@ def _limits(plan: Plan) -> TaskLimits:
     limits = TaskLimits(retained_bytes_per_channel=plan.budget_bytes)
     if not plan.tight:
         return limits
-    return replace(limits, checkpoint_bytes=2_000, rows_at_once=20, compact_rows=20, runs_alike=2, runs_most=8)
+    return replace(limits, checkpoint_bytes=2_000, rows_at_once=5, compact_rows=20, runs_alike=2, runs_most=8)
 
 
 class _Errors(logging.Handler):

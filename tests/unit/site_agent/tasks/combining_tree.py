@@ -81,6 +81,8 @@ def delay_as_written(tree: Tree, *, seconds: int) -> float:
     far = _wire(tree.far_mbit)
     streams = tree.streams()
     senders = [Sender(tree.load, seed, far, None, SendPool()) for seed in range(len(streams))]
+    for sender in senders:
+        sender.combines = False
     epochs = [
         (stream.epoch(number), sender)
         for number in range(seconds + 5)
@@ -139,13 +141,19 @@ def simulated_tree(tree: Tree, *, seconds: int, early: bool = True) -> tuple[Out
 
 def least_between(tree: Tree, *, seconds: int) -> int:
     """The least that the site between has to send."""
-    return least_bytes_of(tree.streams(), tree.load, seconds=seconds)
+    return least_bytes_of(tree.streams(), tree.load, seconds=seconds, bytes_per_s=_rate(tree.far_mbit))
 
 
 def least_of_leaves(tree: Tree, *, seconds: int) -> int:
     """The least that all leaves together have to send."""
-    return sum(least_bytes_of([stream], tree.load, seconds=seconds) for stream in tree.streams()[: tree.leaves])
+    rate = _rate(tree.near_mbit)
+    streams = tree.streams()[: tree.leaves]
+    return sum(least_bytes_of([stream], tree.load, seconds=seconds, bytes_per_s=rate) for stream in streams)
+
+
+def _rate(mbit_per_s: float) -> float:
+    return mbit_per_s * 1e6 / 8 * WIRE_SHARE
 
 
 def _wire(mbit_per_s: float) -> Wire:
-    return Wire(lambda at_s: mbit_per_s * 1e6 / 8 * WIRE_SHARE)
+    return Wire(lambda at_s: _rate(mbit_per_s))
