@@ -71,8 +71,9 @@ soak: setup  ## random faults against running queries: MINUTES=60 SEED=1 TABLE=s
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) --table $(TABLE) $(APPEND)
 
 # One seed again, with the product's log: `.venv/bin/python -m tests.simulation --play 17`.
-simulate: setup  ## schedules of simulated clusters with faults: MINUTES=60 SEED=1 RECORD=docs/results/simulation.md
-	$(BIN)/python -m tests.simulation --minutes $(MINUTES) --seed $(SEED) $(if $(RECORD),--record $(RECORD))
+simulate: setup  ## schedules of simulated clusters with faults: MINUTES=60 SEED=1 SCHEDULES=200000 KEEP=build/simulation RECORD=docs/results/simulation.md
+	$(BIN)/python -m tests.simulation --minutes $(MINUTES) --seed $(SEED) $(if $(SCHEDULES),--schedules $(SCHEDULES)) \
+	  $(if $(KEEP),--keep $(KEEP)) $(if $(RECORD),--record $(RECORD))
 
 check: setup  ## format, lint, types, import contracts, stubs in sync, sizes
 	$(BIN)/ruff format --check $(SOURCES)

@@ -143,10 +143,6 @@ BUGS = (
         ),
     ),
     Bug(
-        "a small file's new name is not synced",
-        (Edit("site_agent/base/durable.py", "    posix.sync_directory(path.parent)\n", ""),),
-    ),
-    Bug(
         "a query whose site is away begins ahead of the site's slots",
         (Edit("master/leases/streaming.py", "        self._leases.follow_sites()\n", ""),),
     ),

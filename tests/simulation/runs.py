@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from tests.simulation.report import Tally, readable
@@ -68,6 +68,7 @@ class Run:
         if self.directory is None:
             return
         self.directory.mkdir(parents=True, exist_ok=True)
+        tally = {field.name: getattr(self.tally, field.name) for field in fields(self.tally)}
         written = self.directory / f"{PROGRESS}.new"
-        written.write_text(json.dumps({"first": self.first, "code": self.code, "tally": asdict(self.tally)}))
+        written.write_text(json.dumps({"first": self.first, "code": self.code, "tally": tally}))
         written.replace(self.directory / PROGRESS)
