@@ -248,7 +248,7 @@ def _keys_stage(name: str, table: Stage, scan: WholeScan, key: Column) -> Stage:
 
 def _filtered(stage: Stage, column: str, keys: str) -> Stage:
     """The MAP with one more filter."""
-    assert isinstance(stage.body, Project)
+    assert isinstance(stage.body, Project | Aggregate)
     own = stage.body.input
     where = own.conditions if isinstance(own, Filter) else ()
     key = exp.Column(this=name_node(_KEY))
@@ -266,7 +266,7 @@ def _filtered(stage: Stage, column: str, keys: str) -> Stage:
 
 def _joined(body: Operator | None) -> Operator:
     """What a MAP reads, with its filters by keys and without its conditions."""
-    assert isinstance(body, Project)
+    assert isinstance(body, Project | Aggregate)
     return body.input.input if isinstance(body.input, Filter) else body.input
 
 

@@ -345,6 +345,12 @@ SCANS: Section[ScanOfTable] = Section(
             ": ",
         ),
         Field(
+            "distinct",
+            "True where rows that are equal in the columns count once: each split sends them once.",
+            lambda s: s.distinct,
+            lambda s: "each row once" if s.distinct else "",
+        ),
+        Field(
             "pushed",
             "The conditions that are evaluated at the sites: other rows are not sent for this scan.",
             lambda s: list(s.conditions),

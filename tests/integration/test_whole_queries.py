@@ -118,6 +118,35 @@ class TestScans:
         assert len(draft.map_stages) == 1
         assert run(spark_engine, draft, {"t": SCHEMAS["t"].empty_table(), "u": SCHEMAS["u"].empty_table()}) is not None
 
+    @pytest.mark.parametrize(
+        ("sql", "once"),
+        [
+            ("SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a)", {"u"}),
+            ("SELECT a FROM t WHERE a NOT IN (SELECT a FROM u)", {"u"}),
+            ("SELECT a FROM t WHERE b > 2 OR a IN (SELECT a FROM u)", {"u"}),
+            ("SELECT a FROM t WHERE b > (SELECT max(b) FROM u)", {"u"}),
+            ("SELECT a FROM t WHERE b > (SELECT sum(b) FROM u)", set()),
+            ("SELECT DISTINCT t.a, u.s FROM t RIGHT JOIN u ON t.a = u.a", {"t", "u"}),
+            (
+                "SELECT t.b, count(DISTINCT t.a) AS n, max(u.b) AS m FROM t FULL JOIN u ON t.a = u.a GROUP BY t.b",
+                {"t", "u"},
+            ),
+            ("SELECT t.b, count(t.a) AS n, max(u.b) AS m FROM t FULL JOIN u ON t.a = u.a GROUP BY t.b", set()),
+            ("SELECT DISTINCT a FROM (SELECT t.a FROM t RIGHT JOIN u ON t.a = u.a LIMIT 3)", set()),
+            (
+                "SELECT DISTINCT n FROM (SELECT count(*) OVER (PARTITION BY t.a) AS n FROM t CROSS JOIN w)",
+                set(),
+            ),
+            ("SELECT a FROM t UNION SELECT d FROM w", {"t", "w"}),
+            ("SELECT a FROM t EXCEPT SELECT a FROM u", {"t", "u"}),
+            ("SELECT a FROM t EXCEPT ALL SELECT a FROM u", set()),
+            ("SELECT t.a FROM t JOIN t AS o ON t.b = o.b WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a)", {"u"}),
+        ],
+    )
+    def test_tables_whose_equal_rows_count_once(self, spark_engine: SparkEngine, sql: str, once: set[str]) -> None:
+        draft = planned(spark_engine, sql)
+        assert {scan.table for scan in draft.scans if scan.distinct} == once
+
     def test_columns_of_set_operations_count_by_their_place(self, spark_engine: SparkEngine) -> None:
         draft = planned(spark_engine, "SELECT a FROM t UNION SELECT d FROM w")
         assert {scan.table: scan.columns for scan in draft.scans} == {"t": ("a",), "w": ("d",)}

@@ -154,6 +154,19 @@ def test_a_table_is_filtered_when_each_of_its_scans_may_be() -> None:
     assert taken(filtered(two, KeyFilters.ALWAYS)) == ["lines.o by orders.o"]
 
 
+def test_rows_that_are_sent_once_are_filtered_before_that() -> None:
+    days = replace(ORDERS, columns=("c", "day"), filters=(KeyFilter("c", 1, "c"),), distinct=True)
+    text = "SELECT 1.0 AS price FROM orders RIGHT JOIN customers ON orders.c = customers.c"
+    draft = filtered(
+        whole(days, replace(CUSTOMERS, filters=()), text=text), KeyFilters.ALWAYS, rows={"map": 9, "map2": 3}
+    )
+    assert taken(draft) == ["orders.c by customers.c"]
+    assert draft.stage("map").sql.replace("\n", " ") == (
+        "SELECT c, day FROM input JOIN (SELECT _key FROM keys GROUP BY _key) AS of_keys "
+        "ON input.c = of_keys._key GROUP BY c, day"
+    )
+
+
 def test_scans_of_one_table_do_not_filter_it() -> None:
     scans = (replace(LINES, filters=(KeyFilter("o", 1, "o"),)), replace(LINES, filters=(KeyFilter("o", 0, "o"),)))
     assert filtered(whole(*scans, text="SELECT a.price FROM lines a, lines b"), KeyFilters.ALWAYS).considered == ()
