@@ -38,6 +38,16 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
+class TableStatistics:
+    """What ANALYZE TABLE found."""
+
+    rows: int
+    distinct: Mapping[str, int]
+    """About how many different values a column has, by its name."""
+    analyzed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Relation:
     """A stream (unbounded, has an event-time column), a table (bounded), a view (a query with a name), or a sink.
 
@@ -54,6 +64,8 @@ class Relation:
     created_at: datetime | None = None
     definition: str = ""
     """Views only: the query, as it was written; bound anew whenever the view is used."""
+    statistics: TableStatistics | None = None
+    """Tables only; None: it was not analysed."""
 
     def column(self, name: str) -> Column | None:
         """The column of that name (names are compared without case), or None."""

@@ -19,7 +19,7 @@ from planner.graph.batchoptions import KeyFilters
 from planner.graph.operators import Aggregate, Alias, Filter, Join, Named, Operator, Project, Scan
 from planner.graph.plan import ConsideredFilter, DraftPlan, Split, Stage, StageInput
 from planner.graph.whole import WholeScan
-from planner.relations.catalog import Column
+from planner.relations.catalog import Column, TableStatistics
 from planner.relations.widths import row_bytes, type_bytes
 from planner.rules.shape import selectivity_of
 from planner.sql.dialect import exp, name_node
@@ -33,6 +33,9 @@ MAX_KEY_ROWS = 3_000_000
 """Of a table that gives keys: so many, all of them different, may be copied."""
 ROUND_S = 0.5
 """What a filter costs beside bytes and latency: tasks that read the keys, and start behind one another."""
+
+_UNIQUE = 0.9
+"""A column with so many different values for each row has each once: counts are estimates."""
 
 _KEY = "_key"
 _KEYS = "keys"
@@ -48,6 +51,8 @@ class _Size:
     """With those that are in no split."""
     sites: tuple[str, ...]
     """That have a split with rows."""
+    counted: Mapping[str, int]
+    """How many different values columns were found to have in the whole table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,11 @@ class _Candidate:
 
 
 def with_key_filters(
-    draft: DraftPlan, splits: Sequence[Split], topology: Topology, mode: KeyFilters = KeyFilters.TIME
+    draft: DraftPlan,
+    splits: Sequence[Split],
+    topology: Topology,
+    mode: KeyFilters = KeyFilters.TIME,
+    statistics: Mapping[str, TableStatistics] | None = None,
 ) -> DraftPlan:
     """The draft of a query that runs whole, with the filters by keys that are worth it; another draft as it is.
 
@@ -77,25 +86,34 @@ def with_key_filters(
         splits: of its MAPs, with their rows where sites know them.
         topology: all links.
         mode: what makes a filter worth it.
+        statistics: what is known of tables that were analysed, by name.
     """
     if not draft.whole_scans or mode is KeyFilters.NEVER:
         return draft
-    sizes = {stage.id: _size([split for split in splits if split.stage == stage.id]) for stage in draft.map_stages}
+    known = statistics or {}
+    sizes = {
+        stage.id: _size([split for split in splits if split.stage == stage.id], known.get(stage.relation or ""))
+        for stage in draft.map_stages
+    }
     chooser = _Chooser(draft, sizes, topology, mode)
     chooser.choose()
     stages = tuple(chooser.maps.get(stage.id, stage) for stage in draft.stages)
     return replace(draft, stages=(*chooser.keys.values(), *stages), considered=tuple(chooser.considered))
 
 
-def _size(splits: Sequence[Split]) -> _Size | None:
-    """None: a site does not know."""
+def _size(splits: Sequence[Split], analysed: TableStatistics | None) -> _Size | None:
+    """From the rows that sites know, or else those that were counted; None: there are neither."""
     rows = [split.rows for split in splits]
-    if None in rows:
-        return None
-    known = sum(row or 0 for row in rows)
     size_bytes, left_out_bytes = (sum(split.size_bytes for split in splits), sum(s.left_out_bytes for s in splits))
-    sites = tuple(sorted({split.site for split in splits if split.rows}))
-    return _Size(known, known * (1 + left_out_bytes / size_bytes) if size_bytes else known, sites)
+    more = 1 + left_out_bytes / size_bytes if size_bytes else 1.0
+    counted = analysed.distinct if analysed is not None else {}
+    if None not in rows:
+        known = sum(row or 0 for row in rows)
+        return _Size(known, known * more, tuple(sorted({s.site for s in splits if s.rows})), counted)
+    if analysed is None:
+        return None
+    sites = tuple(sorted({split.site for split in splits if split.rows or split.size_bytes}))
+    return _Size(analysed.rows / more, analysed.rows, sites, counted)
 
 
 @dataclass(slots=True)
@@ -149,8 +167,10 @@ class _Chooser:
             self._note(candidate, _Effect(0, 0, 0), reason or "its rows are not known", taken=False)
             return
         distinct = max(1.0, min(own.all_rows, size.all_rows))
-        keys = min(given, distinct) if own.all_rows <= size.all_rows else distinct * -math.expm1(-given / distinct)
-        keeps = min(1.0, keys / distinct)
+        of_giver = max(1.0, own.counted.get(candidate.giver_column, distinct))
+        unique = of_giver >= _UNIQUE * own.all_rows
+        keys = min(given, of_giver) if unique else of_giver * -math.expm1(-given / of_giver)
+        keeps = min(1.0, keys / max(1.0, size.counted.get(candidate.column, distinct)))
         rows = sum(self._rows(scan) or 0.0 for scan in self.draft.whole_scans if scan.stage == taker.id)
         crossing = max(0.5, 1 - 1 / len(taker.pinned))
         saved = rows * row_bytes(taker.columns) * (1 - keeps) * crossing

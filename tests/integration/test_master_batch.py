@@ -56,6 +56,28 @@ async def end(cluster: Cluster, site: str, *stages: str, **counts: int) -> None:
     await cluster.agents[site].report(*ended)
 
 
+async def test_what_analyze_table_found_is_kept_until_the_table_changes(cluster: Cluster) -> None:
+    query = await cluster.submit("ANALYZE TABLE texts COMPUTE STATISTICS FOR COLUMNS page")
+    for site, *stages in (("us", "map.p1", "map.p2"), ("eu", "map.p0")):
+        await end(cluster, site, *stages, bytes_out=50)
+    counts = pa.RecordBatch.from_pydict({"rows": [40], "distinct_page": [3]})
+    cluster.agents["hub"].exchange.channels[f"{query}.reduce.p0"] = FakeChannel([counts], ended=True)
+    await end(cluster, "us", "map.p1", "map.p2", "reduce.p0")
+    await cluster.agents["hub"].report(results=(ResultStatus(query, rows=1, complete=True),))
+    assert await cluster.state(query) == "FINISHED"
+
+    async def described() -> str:
+        (answer,) = await cluster.execute("DESCRIBE TABLE texts")
+        return str(answer)
+
+    async def counted() -> bool:
+        return "about 3" in await described()
+
+    await eventually(counted)
+    await cluster.execute("ALTER TABLE texts AT us SET ('format' = 'csv')")
+    assert not await counted()
+
+
 async def test_a_query_over_a_table_runs_on_its_splits_and_ends(cluster: Cluster) -> None:
     query = await cluster.submit(COUNT)
     tasks = await given(cluster, "us", "map.p1", "map.p2")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ from planner.graph.batchoptions import KeyFilters
 from planner.graph.plan import DraftPlan, Split
 from planner.graph.whole import Scanned
 from planner.planning.drafts import with_columns, with_texts
-from planner.relations.catalog import Column
+from planner.relations.catalog import Column, TableStatistics
 from planner.rules.draft import with_scans
 from planner.rules.keyfilters import MAX_KEY_ROWS, with_key_filters
 from planner.values.scans import KeyFilter, SparkExpression, TableScan
@@ -41,6 +41,7 @@ ORDERS = TableScan("orders", ("o", "c", "day"), (), (KeyFilter("o", 0, "o"), Key
 CUSTOMERS = TableScan("customers", ("c",), (SEGMENT,), (KeyFilter("c", 1, "c"),))
 ROWS = {"map": 600_000, "map2": 150_000, "map3": 15_000}
 PAIRS = (("us", "eu"), ("eu", "us"))
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SLOW = Topology({}, {pair: Link(*pair, 2e6, timedelta(milliseconds=50)) for pair in PAIRS}, "us")
 FAST = Topology({}, {(a, b): replace(link, bandwidth_bytes_per_s=1e10) for (a, b), link in SLOW.links.items()}, "us")
 
@@ -135,6 +136,36 @@ def test_sites_without_rows_give_no_keys() -> None:
     found = with_key_filters(draft, splits, SLOW, KeyFilters.ALWAYS)
     assert {stage.pinned for stage in found.stages if stage.kind is StageKind.TABLE} == {("us",)}
     assert found.stage("map").pinned == ("eu", "us")
+
+
+def test_counted_values_say_what_a_filter_is_worth() -> None:
+    text = "SELECT 1.0 AS price FROM orders RIGHT JOIN customers ON true"
+    draft = whole(replace(ORDERS, filters=(KeyFilter("c", 1, "c"),)), replace(CUSTOMERS, filters=()), text=text)
+    rows = {"map": 150_000, "map2": 15_000}
+    splits = [Split(s, (), 1000, m, rows=n // 2) for m, n in rows.items() for s in ("us", "eu")]
+
+    def expected(**distinct: int) -> tuple[int, int]:
+        counted = {"orders": TableStatistics(150_000, distinct, NOW)}
+        (found,) = with_key_filters(draft, splits, SLOW, KeyFilters.ALWAYS, counted).considered
+        return found.keys, found.saved_bytes
+
+    keys, saved = expected()
+    assert 0 < keys < 15_000
+    assert expected(c=15_000) == (keys, saved)
+    assert expected(c=keys) == (keys, 0)
+    assert expected(c=60_000)[1] > saved > 0
+
+
+def test_rows_that_no_footer_has_come_from_the_count() -> None:
+    draft = whole(LINES, ORDERS, CUSTOMERS)
+    splits = [Split(s, (), 1000, stage.id) for stage in draft.map_stages for s in stage.pinned]
+    assert {f.reason for f in with_key_filters(draft, splits, SLOW).considered} == {"its rows are not known"}
+    counted = {
+        name: TableStatistics(n, {}, NOW)
+        for name, n in zip(("lines", "orders", "customers"), ROWS.values(), strict=True)
+    }
+    found = with_key_filters(draft, splits, SLOW, KeyFilters.TIME, counted)
+    assert taken(found) == taken(filtered(draft)) != []
 
 
 def test_keys_of_other_types_are_not_sent() -> None:
