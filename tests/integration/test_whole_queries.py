@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import duckdb
 import pyarrow as pa
@@ -42,6 +42,7 @@ SCHEMAS = {
     "w": pa.schema([("a", pa.int32()), ("d", pa.int32())]),
 }
 QUERIES = 40
+PARTS, QUERIES_IN_PART = 10, 200
 
 
 def planned(engine: SparkEngine, sql: str, catalog: Catalog = CATALOG) -> DraftPlan:
@@ -175,12 +176,25 @@ class TestScans:
 
 @pytest.mark.seeded
 def test_random_queries(spark_engine: SparkEngine) -> None:
+    _check_random(spark_engine, range(QUERIES))
+
+
+@pytest.mark.long
+@pytest.mark.seeded
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_many_random_queries(spark_engine: SparkEngine, part: int) -> None:
+    first = QUERIES + part * QUERIES_IN_PART
+    _check_random(spark_engine, range(first, first + QUERIES_IN_PART))
+
+
+def _check_random(spark_engine: SparkEngine, numbers: Sequence[int]) -> None:
     """Equal to DuckDB's results; a few are refused, because Spark does not have such a sub-query there.
 
     Each filter by keys that Spark's plan allows is applied.
     """
-    ran, filtered, refused = 0, 0, []
-    for number in range(QUERIES):
+    ran, filtered, once, refused = 0, 0, 0, []
+    for number in numbers:
         random = seeds.random_of(number)
         sql = grammar.query(random)
         data = {name: grammar.rows(name, random) for name in grammar.TABLES}
@@ -194,14 +208,16 @@ def test_random_queries(spark_engine: SparkEngine) -> None:
         arrow = {name: _table(name, rows) for name, rows in data.items()}
         draft = with_all_key_filters(draft)
         filtered += any(considered.taken for considered in draft.considered)
+        once += any(scan.distinct for scan in draft.scans)
         found = run(spark_engine, draft, arrow)
         wanted = _by_duckdb(sql, arrow)
         different = difference([tuple(row.values()) for row in found.to_pylist()], wanted)
         assert different is None, f"{sql}\n{data}\n{different}"
         ran += 1
-    assert len(refused) <= QUERIES / 5, refused
-    assert ran > QUERIES / 2
-    assert filtered > QUERIES / 10
+    assert len(refused) <= len(numbers) / 5, refused
+    assert ran > len(numbers) / 2
+    assert filtered > len(numbers) / 10
+    assert once > len(numbers) / 10
 
 
 def _table(name: str, rows: list[tuple[int | str | None, ...]]) -> pa.Table:
