@@ -44,8 +44,8 @@ BEST_KB = dict(
         strict=True,
     )
 )
-"""What a prototype sent of each text at that scale, over dbgen's data, with its steps put together by hand where no rule
-of it found them: counting first, filters by keys and by the results of sub-queries, partial aggregates, packed rows."""
+"""What a prototype sent of each text at that scale, over dbgen's data, with steps put together by hand where no rule of
+it found them: counting first, filters by keys and by the results of sub-queries, partial aggregates, packed rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def _parts(found: Mapping[str, tuple[Run, ...]], different: Sequence[str], best_
             f"{plain.link_bytes / 1000:,.0f}",
             f"{filtered.link_bytes / 1000:,.0f}",
             f"{filtered.link_bytes / max(1, plain.link_bytes):.2f}",
-            f"{best_kb.get(name, math.nan):g}",
+            f"{best_kb[name]:g}" if name in best_kb else "",
             f"{plain.seconds:.1f}",
             f"{filtered.seconds:.1f}",
         ]
@@ -114,7 +114,7 @@ def _parts(found: Mapping[str, tuple[Run, ...]], different: Sequence[str], best_
     totals = [sum(runs[number].link_bytes for runs in found.values()) for number in range(len(MODES))]
     mean = _mean([runs[1].link_bytes / max(1, runs[0].link_bytes) for runs in found.values()])
     over_best = _mean([found[name][1].link_bytes / 1000 / best for name, best in best_kb.items() if name in found])
-    best_of_all = f"{sum(best_kb.get(name, math.nan) for name in found):g}"
+    best_of_all = f"{sum(best_kb[name] for name in found):g}" if best_kb else ""
     shown = [f"{total / 1000:,.0f}" for total in totals]
     rows.append(["all", *shown, f"{totals[1] / max(1, totals[0]):.2f}", best_of_all, "", ""])
     equal = f"{len(found) - len(different)} of {len(found)} texts have DuckDB's results both times"
@@ -125,8 +125,8 @@ def _parts(found: Mapping[str, tuple[Run, ...]], different: Sequence[str], best_
         "Rows are dealt out among three sites by their number, so nothing that is joined lies together. *Without* "
         "filters the needed columns and rows of each table are gathered (`SET key_filters = 'never'`); *with* them, "
         "rows without a partner stay (`bytes`). Maps run at the sites of their splits. Bytes are those that routers "
-        "received over links. *Best* is what a prototype sent at this scale, over dbgen's data, with steps put together "
-        "by hand where no rule of it found them.",
+        "received over links. *Best* is what a prototype sent at this scale, over dbgen's data, with steps put "
+        "together by hand where no rule of it found them.",
         table(head, rows),
         f"{equal}. Geometric mean of the ratios: {mean:.2f}. {verdict}".rstrip(),
     ]
