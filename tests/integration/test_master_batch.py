@@ -60,11 +60,16 @@ async def test_what_analyze_table_found_is_kept_until_the_table_changes(cluster:
     query = await cluster.submit("ANALYZE TABLE texts COMPUTE STATISTICS FOR COLUMNS page")
     for site, *stages in (("us", "map.p1", "map.p2"), ("eu", "map.p0")):
         await end(cluster, site, *stages, bytes_out=50)
-    counts = pa.RecordBatch.from_pydict({"rows": [40], "distinct_page": [3]})
-    cluster.agents["hub"].exchange.channels[f"{query}.reduce.p0"] = FakeChannel([counts], ended=True)
     await end(cluster, "us", "map.p1", "map.p2", "reduce.p0")
     await cluster.agents["hub"].report(results=(ResultStatus(query, rows=1, complete=True),))
     assert await cluster.state(query) == "FINISHED"
+    # The master is killed before it has read the result.
+    await cluster.stop_master()
+    counts = pa.RecordBatch.from_pydict({"rows": [40], "distinct_page": [3]})
+    cluster.agents["hub"].exchange.channels[f"{query}.reduce.p0"] = FakeChannel([counts], ended=True)
+    await cluster.start_master()
+    for site in ("hub", "us", "eu"):
+        await cluster.agents[site].register()
 
     async def described() -> str:
         (answer,) = await cluster.execute("DESCRIBE TABLE texts")
