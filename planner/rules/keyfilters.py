@@ -16,12 +16,13 @@ from dataclasses import dataclass, field, replace
 
 from planner.bind.rows import kept
 from planner.graph.batchoptions import KeyFilters
-from planner.graph.operators import Aggregate, Alias, Filter, Join, Named, Operator, Project, Scan
+from planner.graph.expressions import cast
+from planner.graph.operators import Aggregate, Alias, Filter, Join, Named, Operator, Project, Scan, Sort
 from planner.graph.plan import ConsideredFilter, DraftPlan, Split, Stage, StageInput
 from planner.graph.whole import WholeScan
 from planner.relations.catalog import Column, TableStatistics
 from planner.relations.widths import row_bytes, type_bytes
-from planner.rules.shape import selectivity_of
+from planner.rules.selectivity import counted_selectivity
 from planner.sql.dialect import exp, name_node
 from planner.values.links import Pair
 from planner.values.names import INPUT_VIEW
@@ -116,6 +117,10 @@ def _size(splits: Sequence[Split], analysed: TableStatistics | None) -> _Size | 
     return _Size(analysed.rows / more, analysed.rows, sites, counted)
 
 
+_Keys = tuple[str, str, tuple[exp.Expr, ...], str]
+"""A column, and what it is compared with: the MAP of the other table, the conditions of the scan, and its column."""
+
+
 @dataclass(slots=True)
 class _Chooser:
     """Applies filters, the cheapest table first."""
@@ -155,8 +160,8 @@ class _Chooser:
         size = self.sizes[scan.stage]
         if size is None:
             return None
-        telling = [part for part in scan.where if not isinstance(part.unnest(), exp.Not)]
-        return min(size.rows, size.all_rows * selectivity_of(telling)) * self.share[scan.stage]
+        kept_rows = size.all_rows * counted_selectivity(scan.where, size.counted)
+        return min(size.rows, kept_rows) * self.share[scan.stage]
 
     def _consider(self, candidate: _Candidate) -> None:
         taker, giver = candidate.taker, candidate.giver
@@ -228,11 +233,20 @@ class _Chooser:
 def _candidates(draft: DraftPlan) -> Iterator[_Candidate]:
     """Filters of tables: those that hold for each scan of the table."""
     for stage in draft.map_stages:
-        filters = [scan.filters for scan in draft.whole_scans if scan.stage == stage.id]
-        for found in dict.fromkeys(filters[0] if filters else ()):
-            giver = draft.whole_scans[found.giver]
-            if giver.stage != stage.id and all(found in others for others in filters):
-                yield _Candidate(stage, found.column, giver, found.giver_column)
+        filters = [_filters(scan, draft) for scan in draft.whole_scans if scan.stage == stage.id]
+        for keys, candidate in (filters[0] if filters else {}).items():
+            if candidate.giver.stage != stage.id and all(keys in others for others in filters):
+                yield candidate
+
+
+def _filters(scan: WholeScan, draft: DraftPlan) -> Mapping[_Keys, _Candidate]:
+    """By the keys that they compare with: two scans of a table with the same conditions give the same."""
+    found: dict[_Keys, _Candidate] = {}
+    for known in scan.filters:
+        giver = draft.whole_scans[known.giver]
+        keys = (known.column, giver.stage, giver.where, known.giver_column)
+        found.setdefault(keys, _Candidate(draft.stage(scan.stage), known.column, giver, known.giver_column))
+    return found
 
 
 def _type_of(draft: DraftPlan, table: str, column: str) -> str:
@@ -251,18 +265,25 @@ def _unfit(kind: str, giver: _Size | None, taker: _Size | None) -> str:
 
 
 def _keys_stage(name: str, table: Stage, scan: WholeScan, key: Column) -> Stage:
-    """The keys of a scan, behind the filters that its table has already."""
+    """The keys of a scan, behind the filters that its table has already.
+
+    They are sorted, and INT is sent as BIGINT: so they compress to half, or better. What they are compared with is
+    cast as Spark does it for a comparison.
+    """
     rows = kept(_joined(table.body), scan.where)
     column = _column(key.name)
+    sent = Column(_KEY, "BIGINT") if key.type == "INT" else Column(_KEY, key.type)
+    named = Named(_KEY, column if sent.type == key.type else cast(column, sent.type))
+    order = exp.Ordered(this=exp.Column(this=name_node(_KEY)), nulls_first=True)
     return Stage(
         id=name,
         kind=StageKind.TABLE,
-        body=Aggregate(rows, (column,), (Named(_KEY, column),)),
+        body=Sort(Aggregate(rows, (column,), (named,)), (order,)),
         pinned=table.pinned,
         relation=table.relation,
         read_columns=tuple(dict.fromkeys((*table.read_columns, key.name))),
         inputs=table.inputs,
-        columns=(Column(_KEY, key.type),),
+        columns=(sent,),
     )
 
 

@@ -27,6 +27,7 @@ CATALOG = catalog_of(
     CREATE TABLE lines (o BIGINT, price DOUBLE, note STRING) WITH ('connector' = 'other') AT us AT eu;
     CREATE TABLE orders (o BIGINT, c BIGINT, day DATE) WITH ('connector' = 'other') AT us AT eu;
     CREATE TABLE customers (c BIGINT, segment STRING) WITH ('connector' = 'other') AT us AT eu;
+    CREATE TABLE days (n INT) WITH ('connector' = 'other') AT us;
     """
 )
 SEGMENT = SparkExpression(
@@ -83,8 +84,8 @@ def test_the_smallest_table_gives_its_keys_first_and_the_filtered_one_its_own() 
     ]
     join = "(SELECT _key FROM {0} GROUP BY _key) AS of_{0} ON input.{1} = of_{0}._key"
     assert {stage.id: stage.sql for stage in draft.stages[:-1]} == {
-        "keys": "SELECT input.c AS _key FROM input WHERE input.segment = 'BUILDING' GROUP BY input.c",
-        "keys2": f"SELECT input.o AS _key FROM input JOIN {join.format('keys', 'c')} GROUP BY input.o",
+        "keys": "SELECT input.c AS _key FROM input WHERE input.segment = 'BUILDING' GROUP BY input.c ORDER BY _key",
+        "keys2": f"SELECT input.o AS _key FROM input JOIN {join.format('keys', 'c')} GROUP BY input.o ORDER BY _key",
         "map": f"SELECT o, price, note FROM input JOIN {join.format('keys2', 'o')}",
         "map2": f"SELECT o, c, day FROM input JOIN {join.format('keys', 'c')}",
         "map3": "SELECT c FROM input WHERE input.segment = 'BUILDING'",
@@ -168,6 +169,14 @@ def test_rows_that_no_footer_has_come_from_the_count() -> None:
     assert taken(found) == taken(filtered(draft)) != []
 
 
+def test_keys_of_int_are_sent_as_bigint_which_compresses_better() -> None:
+    scans = (replace(ORDERS, filters=(KeyFilter("c", 1, "n"),)), TableScan("days", ("n",)))
+    draft = filtered(whole(*scans, text="SELECT 1.0 AS price FROM orders, days"), KeyFilters.ALWAYS)
+    assert draft.stage("keys").columns == (Column("_key", "BIGINT"),)
+    text = draft.stage("keys").sql.replace("\n", " ")
+    assert text == "SELECT CAST(input.n AS BIGINT) AS _key FROM input GROUP BY input.n ORDER BY _key"
+
+
 def test_keys_of_other_types_are_not_sent() -> None:
     scans = (replace(LINES, filters=(KeyFilter("note", 1, "segment"),)), TableScan("customers", ("segment",)))
     draft = filtered(whole(*scans, text="SELECT price FROM lines, customers"), KeyFilters.ALWAYS)
@@ -196,6 +205,16 @@ def test_rows_that_are_sent_once_are_filtered_before_that() -> None:
         "SELECT c, day FROM input JOIN (SELECT _key FROM keys GROUP BY _key) AS of_keys "
         "ON input.c = of_keys._key GROUP BY c, day"
     )
+
+
+def test_two_scans_of_a_giver_with_the_same_conditions_give_the_same_keys() -> None:
+    """As in a sub-query that repeats the joins of the query around it."""
+    text = "SELECT a.price FROM lines a, lines b, orders c, orders d"
+    lines = [replace(LINES, filters=(KeyFilter("o", giver, "o"),)) for giver in (2, 3)]
+    orders = replace(ORDERS, filters=())
+    assert taken(filtered(whole(*lines, orders, orders, text=text), KeyFilters.ALWAYS)) == ["lines.o by orders.o"]
+    other = replace(orders, conditions=(replace(SEGMENT, arguments=(replace(SEGMENT.arguments[0], text="day"),) * 2),))
+    assert filtered(whole(*lines, orders, other, text=text), KeyFilters.ALWAYS).considered == ()
 
 
 def test_scans_of_one_table_do_not_filter_it() -> None:
