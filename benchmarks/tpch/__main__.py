@@ -86,17 +86,17 @@ def main(scale: float, only: Sequence[str], record: Path | None) -> int:
 
 def _analyse(client: selat.Client) -> None:
     """Let plans know how many different values columns have."""
-    for table in TABLES:
-        query = client.sql(f"ANALYZE TABLE {table} COMPUTE STATISTICS FOR ALL COLUMNS")
+    for name in TABLES:
+        query = client.sql(f"ANALYZE TABLE {name} COMPUTE STATISTICS FOR ALL COLUMNS")
         assert isinstance(query, selat.Query)
         query.wait()
-    while not all(any(row["item"] == "rows" for row in _described(client, table)) for table in TABLES):
+    while not all(any(row["item"] == "rows" for row in _described(client, name)) for name in TABLES):
         time.sleep(0.1)
     say("all tables are analysed")
 
 
-def _described(client: selat.Client, table: str) -> selat.Rows:
-    rows = client.sql(f"DESCRIBE TABLE {table}")
+def _described(client: selat.Client, name: str) -> selat.Rows:
+    rows = client.sql(f"DESCRIBE TABLE {name}")
     assert isinstance(rows, selat.Rows)
     return rows
 
@@ -142,7 +142,8 @@ def _parts(found: Mapping[str, tuple[Run, ...]], different: Sequence[str], best_
     return [
         "Rows are dealt out among three sites by their number, so nothing that is joined lies together. *Without* "
         "filters the needed columns and rows of each table are gathered (`SET key_filters = 'never'`); *with* them, "
-        "rows without a partner stay (`bytes`). All tables were analysed before. Maps run at the sites of their splits. Bytes are those that routers "
+        "rows without a partner stay (`bytes`). All tables were analysed before. Maps run "
+        "at the sites of their splits. Bytes are those that routers "
         "received over links. *Best* is what a prototype sent at this scale, over dbgen's data, with steps put "
         "together by hand where no rule of it found them.",
         table(head, rows),
