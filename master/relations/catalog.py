@@ -229,9 +229,14 @@ class CatalogManager:
     def analysed(self, name: str, statistics: TableStatistics) -> None:
         """Keep what a table was found to hold, beside what is known of other columns. Raises UnknownRelationError."""
         table = self.get(name, RelationKind.TABLE)
-        before = table.statistics.distinct if table.statistics is not None else {}
-        found = replace(statistics, distinct={**before, **statistics.distinct})
-        self._put(replace(table, statistics=found), "table analysed")
+        before = table.statistics or TableStatistics(0)
+        found = replace(
+            statistics,
+            distinct={**before.distinct, **statistics.distinct},
+            analyzed_at=statistics.analyzed_at or before.analyzed_at,
+        )
+        if found != table.statistics:
+            self._put(replace(table, statistics=found), "table analysed")
 
     def _altered(self, relation: Relation, binding: Binding, options: Mapping[str, str]) -> Binding:
         with _at_site(relation, binding):

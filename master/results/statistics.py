@@ -1,4 +1,8 @@
-"""What ANALYZE TABLE found goes from the results of its query into the catalog, also after a restart of the master."""
+"""What queries found out about tables goes into the catalog.
+
+The results of ANALYZE TABLE are read when its query has finished, also after a restart of the master. Of a table that
+another query has read to its end, the number of rows is kept.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,12 @@ import pyarrow.ipc as ipc
 
 from master.base.errors import MasterError
 from master.base.logs import line
+from master.queries.batch_tasks import map_id
 from master.queries.registry import QueryRegistry
-from master.records.model import QueryRecord, QueryState, StateChange
+from master.records.model import BatchQuery, QueryRecord, QueryState, StateChange
 from master.relations.catalog import CatalogManager
 from master.results.fetch import FetchStart, ResultFetcher
-from planner.relations.catalog import Relation
+from planner.relations.catalog import Catalog, Relation, TableStatistics
 from planner.sql.analyze_ddl import statistics_of
 from planner.sql.script import parse_script
 from planner.sql.statements import AnalyzeTable
@@ -23,6 +28,21 @@ from planner.values.errors import PlannerError
 logger = logging.getLogger(__name__)
 
 _BEGINNING = "ANALYZE"
+
+
+def rows_read(record: BatchQuery, catalog: Catalog) -> dict[str, int]:
+    """The rows of each table that a query has read at all sites of the table, with nothing left out."""
+    plan, statuses = record.plan, record.progress.tasks
+    found: dict[str, int] = {}
+    for stage in plan.stages:
+        table = catalog.find(stage.relation or "")
+        own = [number for number, split in enumerate(plan.splits) if split.stage == stage.id]
+        if table is None or {plan.splits[number].site for number in own} != set(table.sites):
+            continue
+        tasks = [task for number in own if (task := statuses.get(map_id(record, number))) is not None]
+        if len(tasks) == len(own) and not any(part.stage == stage.id for part in plan.left_out):
+            found[table.name] = sum(task.rows_in for task in tasks)
+    return found
 
 
 class StatisticsKeeper:
@@ -53,16 +73,28 @@ class StatisticsKeeper:
                 await self._reading
 
     def _changed(self, record: QueryRecord, change: StateChange) -> None:
-        if change.target is QueryState.FINISHED:
+        if change.target is not QueryState.FINISHED:
+            return
+        if self._table(record) is not None:
             self._note(record)
+        elif isinstance(record, BatchQuery):
+            self._keep_rows(record)
+
+    def _keep_rows(self, record: BatchQuery) -> None:
+        try:
+            for table, rows in rows_read(record, self._catalog.snapshot).items():
+                self._catalog.analysed(table, TableStatistics(rows))
+        except MasterError as error:
+            # The query has finished whatever becomes of its by-products.
+            logger.warning(line("statistics lost", query=record.id, reason=error.message))
 
     def _note(self, record: QueryRecord) -> None:
         """Remember a finished query whose table has no statistics of later than its submission."""
         table = self._table(record)
         if table is None or record.state is not QueryState.FINISHED:
             return
-        known = table.statistics
-        if known is None or known.analyzed_at < record.submitted_at:
+        known = table.statistics.analyzed_at if table.statistics is not None else None
+        if known is None or known < record.submitted_at:
             self._waiting[record.id] = None
 
     def _table(self, record: QueryRecord) -> Relation | None:

@@ -39,12 +39,13 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class TableStatistics:
-    """What ANALYZE TABLE found."""
+    """What ANALYZE TABLE found, or a query that read all of the table."""
 
     rows: int
-    distinct: Mapping[str, int]
+    distinct: Mapping[str, int] = field(default_factory=dict)
     """About how many different values a column has, by its name."""
-    analyzed_at: datetime
+    analyzed_at: datetime | None = None
+    """None: it was only read."""
 
 
 @dataclass(frozen=True, slots=True)
