@@ -233,6 +233,7 @@ class CatalogManager:
         found = replace(
             statistics,
             distinct={**before.distinct, **statistics.distinct},
+            ranges={**before.ranges, **statistics.ranges},
             analyzed_at=statistics.analyzed_at or before.analyzed_at,
         )
         if found != table.statistics:

@@ -46,6 +46,8 @@ class TableStatistics:
     """About how many different values a column has, by its name."""
     analyzed_at: datetime | None = None
     """None: it was only read."""
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """The least and the greatest value of a column; those of a DATE as days (`date.toordinal`)."""
 
 
 @dataclass(frozen=True, slots=True)

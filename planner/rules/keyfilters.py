@@ -52,8 +52,8 @@ class _Size:
     """With those that are in no split."""
     sites: tuple[str, ...]
     """That have a split with rows."""
-    counted: Mapping[str, int]
-    """How many different values columns were found to have in the whole table."""
+    found: TableStatistics
+    """What is known of the whole table, and of its columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +107,14 @@ def _size(splits: Sequence[Split], analysed: TableStatistics | None) -> _Size | 
     rows = [split.rows for split in splits]
     size_bytes, left_out_bytes = (sum(split.size_bytes for split in splits), sum(s.left_out_bytes for s in splits))
     more = 1 + left_out_bytes / size_bytes if size_bytes else 1.0
-    counted = analysed.distinct if analysed is not None else {}
+    found = analysed or TableStatistics(0)
     if None not in rows:
         known = sum(row or 0 for row in rows)
-        return _Size(known, known * more, tuple(sorted({s.site for s in splits if s.rows})), counted)
+        return _Size(known, known * more, tuple(sorted({s.site for s in splits if s.rows})), found)
     if analysed is None:
         return None
     sites = tuple(sorted({split.site for split in splits if split.rows or split.size_bytes}))
-    return _Size(analysed.rows / more, analysed.rows, sites, counted)
+    return _Size(analysed.rows / more, analysed.rows, sites, found)
 
 
 _Keys = tuple[str, str, tuple[exp.Expr, ...], str]
@@ -160,7 +160,7 @@ class _Chooser:
         size = self.sizes[scan.stage]
         if size is None:
             return None
-        kept_rows = size.all_rows * counted_selectivity(scan.where, size.counted)
+        kept_rows = size.all_rows * counted_selectivity(scan.where, size.found)
         return min(size.rows, kept_rows) * self.share[scan.stage]
 
     def _consider(self, candidate: _Candidate) -> None:
@@ -172,10 +172,10 @@ class _Chooser:
             self._note(candidate, _Effect(0, 0, 0), reason or "its rows are not known", taken=False)
             return
         distinct = max(1.0, min(own.all_rows, size.all_rows))
-        of_giver = max(1.0, own.counted.get(candidate.giver_column, distinct))
+        of_giver = max(1.0, own.found.distinct.get(candidate.giver_column, distinct))
         unique = of_giver >= _UNIQUE * own.all_rows
         keys = min(given, of_giver) if unique else of_giver * -math.expm1(-given / of_giver)
-        keeps = min(1.0, keys / max(1.0, size.counted.get(candidate.column, distinct)))
+        keeps = min(1.0, keys / max(1.0, size.found.distinct.get(candidate.column, distinct)))
         rows = sum(self._rows(scan) or 0.0 for scan in self.draft.whole_scans if scan.stage == taker.id)
         crossing = max(0.5, 1 - 1 / len(taker.pinned))
         saved = rows * row_bytes(taker.columns) * (1 - keeps) * crossing

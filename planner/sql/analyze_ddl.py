@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
 
 from planner.relations.catalog import Column, Relation, TableStatistics
 from planner.sql.cursor import Cursor
@@ -13,12 +15,14 @@ from planner.sql.source import Source
 from planner.sql.statements import AnalyzeTable, SelectQuery
 from planner.values.errors import UnknownColumnError
 from planner.values.literals import quoted_name
+from planner.values.ranges import WHOLE_NUMBERS
 
 FORM = "ANALYZE TABLE name COMPUTE STATISTICS [FOR COLUMNS column, ... | FOR ALL COLUMNS] is possible."
 ROWS = "rows"
 """The result column with the number of rows."""
 _DISTINCT = "distinct_"
 """What a result column's name has before the name of the column whose values are counted."""
+_ENDS = ("min", "max")
 _UNCOUNTED = ("ARRAY", "MAP", "STRUCT")
 
 
@@ -54,6 +58,12 @@ def statistics_query(statement: AnalyzeTable, table: Relation) -> SelectQuery:
     counted = dict.fromkeys(_counted(statement, table))
     items = [f"count(*) AS {ROWS}"]
     items += [f"approx_count_distinct({quoted_name(c.name)}) AS {quoted_name(_DISTINCT + c.name)}" for c in counted]
+    items += [
+        f"{what}({quoted_name(c.name)}) AS {quoted_name(f'{what}_{c.name}')}"
+        for c in counted
+        if _ordered(c)
+        for what in _ENDS
+    ]
     source = Source(f"SELECT {', '.join(items)} FROM {quoted_name(table.name)}", statement.position)
     return select_query(tokenize(source), source)
 
@@ -76,7 +86,17 @@ def _counted(statement: AnalyzeTable, table: Relation) -> tuple[Column, ...]:
     return tuple(found)
 
 
-def statistics_of(row: Mapping[str, int], now: datetime) -> TableStatistics:
+def _ordered(column: Column) -> bool:
+    return column.type in WHOLE_NUMBERS or column.type == "DATE" or column.type.startswith("DECIMAL")
+
+
+def statistics_of(row: Mapping[str, Any], now: datetime) -> TableStatistics:
     """What the query found, from its only row."""
     distinct = {name.removeprefix(_DISTINCT): n for name, n in row.items() if name.startswith(_DISTINCT)}
-    return TableStatistics(row[ROWS], distinct, now)
+    ends = {name: [row.get(f"{what}_{name}") for what in _ENDS] for name in distinct}
+    ranges = {n: (_number(low), _number(high)) for n, (low, high) in ends.items() if low is not None is not high}
+    return TableStatistics(row[ROWS], distinct, now, ranges)
+
+
+def _number(value: date | float | Decimal) -> float:
+    return float(value.toordinal() if isinstance(value, date) else value)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
+from decimal import Decimal
 
 import pytest
 
@@ -28,10 +29,11 @@ def analyze(text: str) -> AnalyzeTable:
     [
         ("", ""),
         (" FOR COLUMNS `B C`", ", approx_count_distinct(`b c`) AS `distinct_b c`"),
-        (" FOR COLUMNS a, A", ", approx_count_distinct(`a`) AS `distinct_a`"),
+        (" FOR COLUMNS a, A", ", approx_count_distinct(`a`) AS `distinct_a`, min(`a`) AS `min_a`, max(`a`) AS `max_a`"),
         (
             " FOR ALL COLUMNS",
-            ", approx_count_distinct(`a`) AS `distinct_a`, approx_count_distinct(`b c`) AS `distinct_b c`",
+            ", approx_count_distinct(`a`) AS `distinct_a`, approx_count_distinct(`b c`) AS `distinct_b c`, "
+            "min(`a`) AS `min_a`, max(`a`) AS `max_a`",
         ),
     ],
 )
@@ -44,6 +46,18 @@ def test_the_query_counts_rows_and_the_values_of_columns(behind: str, items: str
 
 def test_what_its_row_says() -> None:
     assert statistics_of({"rows": 9, "distinct_b c": 3}, NOW) == TableStatistics(9, {"b c": 3}, NOW)
+    row = {
+        "rows": 9,
+        "distinct_a": 2,
+        "min_a": -1,
+        "max_a": Decimal("2.5"),
+        "distinct_b": 0,
+        "min_b": None,
+        "max_b": None,
+    }
+    assert statistics_of(row, NOW) == TableStatistics(9, {"a": 2, "b": 0}, NOW, {"a": (-1.0, 2.5)})
+    days = {"rows": 9, "distinct_d": 2, "min_d": date(1, 1, 1), "max_d": date(1, 1, 31)}
+    assert statistics_of(days, NOW).ranges == {"d": (1.0, 31.0)}
 
 
 def test_a_column_that_is_not_there_has_its_place() -> None:
