@@ -113,7 +113,8 @@ def _size(splits: Sequence[Split], analysed: TableStatistics | None) -> _Size | 
         return _Size(known, known * more, tuple(sorted({s.site for s in splits if s.rows})), found)
     if analysed is None:
         return None
-    sites = tuple(sorted({split.site for split in splits if split.rows or split.size_bytes}))
+    # Whoever may have a row has to give its keys.
+    sites = tuple(sorted({split.site for split in splits if split.rows != 0}))
     return _Size(analysed.rows / more, analysed.rows, sites, found)
 
 
