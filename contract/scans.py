@@ -19,6 +19,7 @@ def scans_to_proto(scans: Iterable[TableScan]) -> exchange_pb2.TableScans:
                     exchange_pb2.KeyFilter(column=f.column, giver=f.giver, giver_column=f.giver_column)
                     for f in scan.filters
                 ],
+                distinct=scan.distinct,
             )
             for scan in scans
         ]
@@ -32,6 +33,7 @@ def scans_from_proto(message: exchange_pb2.TableScans) -> tuple[TableScan, ...]:
             tuple(scan.columns),
             tuple(map(_expression_from_proto, scan.conditions)),
             tuple(KeyFilter(f.column, f.giver, f.giver_column) for f in scan.filters),
+            scan.distinct,
         )
         for scan in message.scans
     )

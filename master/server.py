@@ -76,6 +76,7 @@ from master.records.ids import RandomHex, cluster_id
 from master.relations.catalog import CatalogManager
 from master.relations.functions import FunctionManager, FunctionParts
 from master.results.fetch import FetchParts, ResultFetcher
+from master.results.statistics import StatisticsKeeper
 from master.sites.members import Describe, MemberParts, Members
 from master.sites.peers import Peers
 from master.sites.registry import SiteRegistry
@@ -208,6 +209,9 @@ class Master:
         self._definitions = ViewDefinitions(self.catalog, self._planner)
         deploying = DeployingParts(self.queries, self.catalog, self.sites, topology, wan=self.monitor.snapshot)
         self._deployer = Deployer(deploying)
+        fetch = FetchParts(self.queries, self.sites, self.peers, around.clock, config, self.lineages)
+        self._results = ResultFetcher(fetch)
+        self._statistics = StatisticsKeeper(self.queries, self.catalog, self._results)
         self._calls = Durations()
         self.metrics = self._metrics(store)
         self.events = self._events()
@@ -330,6 +334,7 @@ class Master:
                 self.advisor.tick()
                 self.monitor.tick(self.sites.alive())
                 self.checkpoint.tick()
+                self._statistics.tick()
                 await self.peers.keep_only(self.sites.addresses())
             except StoreError as error:
                 logger.error(line("tick failed", reason=error.message))  # noqa: TRY400 - no defect
@@ -341,12 +346,12 @@ class Master:
         """Store what is not stored yet; the store itself stays open."""
         self.jobs.flush()
         self.leases.mark_alive()
+        await self._statistics.close()
         await self.monitor.close()
         self.monitor.flush()
         await self.peers.close()
 
     def _query_servicer(self) -> QueryServicer:
-        fetch = FetchParts(self.queries, self.sites, self.peers, self._around.clock, self._config, self.lineages)
         return QueryServicer(
             QueryParts(
                 statements=self._statements(),
@@ -354,7 +359,7 @@ class Master:
                 views=self._views,
                 jobs=self.jobs,
                 watches=self._watches,
-                results=ResultFetcher(fetch),
+                results=self._results,
             )
         )
 

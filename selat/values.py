@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -180,6 +180,19 @@ class TaskStatus(TaskFigures, _Task):
 
 
 @dataclass(frozen=True, slots=True)
+class StageProgress:
+    """The tasks of one stage of a query, as far as they have a site."""
+
+    stage_id: str
+    tasks: int
+    ended: int
+    rows_in: int
+    rows_out: int
+    bytes_out: int
+    """What they gave out, compressed."""
+
+
+@dataclass(frozen=True, slots=True)
 class BatchWait:
     """What a task of a batch query waits for."""
 
@@ -270,9 +283,26 @@ class QueryInfo:
         return self.state.over
 
     @property
+    def stages(self) -> tuple[StageProgress, ...]:
+        """The sums over the tasks of each stage."""
+        stages = dict.fromkeys(task.stage_id for task in self.tasks)
+        return tuple(_stage(stage, [task for task in self.tasks if task.stage_id == stage]) for stage in stages)
+
+    @property
     def link_bytes(self) -> int:
         """Bytes moved between sites, all links together."""
         return self.wan_bytes or sum(link.bytes for link in self.links)
+
+
+def _stage(stage_id: str, tasks: Sequence[TaskStatus]) -> StageProgress:
+    return StageProgress(
+        stage_id=stage_id,
+        tasks=len(tasks),
+        ended=sum(task.state is TaskState.ENDED for task in tasks),
+        rows_in=sum(task.rows_in for task in tasks),
+        rows_out=sum(task.rows_out for task in tasks),
+        bytes_out=sum(task.bytes_out for task in tasks),
+    )
 
 
 @dataclass(frozen=True, slots=True)

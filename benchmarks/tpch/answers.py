@@ -19,14 +19,33 @@ def difference(found: Iterable[Sequence[object]], wanted: Iterable[Sequence[obje
     return next((f"{row}, not {right}" for row, right in pairs if not _same_row(row, right)), None)
 
 
+def differing(rows: Iterable[Sequence[object]], all_rows: Iterable[Sequence[object]]) -> list[Sequence[object]]:
+    """The rows that are not among the others, each of which counts once."""
+    left: dict[str, list[Sequence[object]]] = {}
+    for row in map(_plain, all_rows):
+        left.setdefault(_exact(row), []).append(row)
+    missing: list[Sequence[object]] = []
+    for row in map(_plain, rows):
+        others = left.get(_exact(row), [])
+        same = next((number for number, other in enumerate(others) if _same_row(row, other)), None)
+        if same is None:
+            missing.append(row)
+        else:
+            del others[same]
+    return missing
+
+
 def _plain(row: Sequence[object]) -> tuple[object, ...]:
     return tuple(float(value) if isinstance(value, int | float | Decimal) else value for value in row)
 
 
 def _sorted_by(row: Sequence[object]) -> str:
     """By what is equal in both, and where numbers are; then by numbers, as far as they are surely equal."""
-    exact = ["number" if isinstance(value, float) else value for value in row]
-    return f"{exact} {[f'{value:.3e}' for value in row if isinstance(value, float)]}"
+    return f"{_exact(row)} {[f'{value:.3e}' for value in row if isinstance(value, float)]}"
+
+
+def _exact(row: Sequence[object]) -> str:
+    return str(["number" if isinstance(value, float) else value for value in row])
 
 
 def _same_row(row: Sequence[object], right: Sequence[object]) -> bool:

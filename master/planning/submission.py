@@ -131,7 +131,9 @@ class QueryPlanner:
             splits = await self._splits(draft, asked, options.split_bytes)
             # A site that came back meanwhile was not asked: without it, its rows would be missing.
             alive = asked & parts.sites.alive()
-            draft = with_texts(with_key_filters(draft, splits, topology, options.key_filters))
+            known = {name: table.statistics for name in draft.relations if (table := catalog.find(name)) is not None}
+            analysed = {name: found for name, found in known.items() if found is not None}
+            draft = with_texts(with_key_filters(draft, splits, topology, options.key_filters, analysed))
             return Planned(place_batch(draft, topology, splits, alive=alive, options=options), {}, {})
         alive, wan = parts.sites.alive(), parts.wan()
         if combine is None:

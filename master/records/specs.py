@@ -131,8 +131,9 @@ class Assignment:
 
 
 def relation_at(relation: Relation, site: str) -> Relation:
-    """The relation, with its binding at that site only."""
-    return replace(relation, bindings=tuple(b for b in relation.bindings if b.site == site))
+    """The relation, with its binding at that site only, and without what is known of its rows: a task does not depend
+    on that."""
+    return replace(relation, bindings=tuple(b for b in relation.bindings if b.site == site), statistics=None)
 
 
 def bound_at(name: str | None, catalog: Catalog, *, site: str, query_id: str) -> Relation | None:

@@ -19,7 +19,16 @@ from master.records.ids import did_you_mean
 from master.sites.status import unknown_site
 from master.store import RelationStore
 from planner.bind.calls import called_functions
-from planner.relations.catalog import SITE_COLUMN, Binding, Catalog, Column, Function, Relation, RelationKind
+from planner.relations.catalog import (
+    SITE_COLUMN,
+    Binding,
+    Catalog,
+    Column,
+    Function,
+    Relation,
+    RelationKind,
+    TableStatistics,
+)
 from planner.relations.connectors.table import altered_options, check_binding
 from planner.relations.options import CONNECTOR, OptionError
 from planner.sql.cursor import Cursor
@@ -215,7 +224,20 @@ class CatalogManager:
             self._altered(relation, binding, options) if site in (None, binding.site) else binding
             for binding in relation.bindings
         )
-        return self._put(replace(relation, bindings=bindings), "relation altered")
+        return self._put(replace(relation, bindings=bindings, statistics=None), "relation altered")
+
+    def analysed(self, name: str, statistics: TableStatistics) -> None:
+        """Keep what a table was found to hold, beside what is known of other columns. Raises UnknownRelationError."""
+        table = self.get(name, RelationKind.TABLE)
+        before = table.statistics or TableStatistics(0)
+        found = replace(
+            statistics,
+            distinct={**before.distinct, **statistics.distinct},
+            ranges={**before.ranges, **statistics.ranges},
+            analyzed_at=statistics.analyzed_at or before.analyzed_at,
+        )
+        if found != table.statistics:
+            self._put(replace(table, statistics=found), "table analysed")
 
     def _altered(self, relation: Relation, binding: Binding, options: Mapping[str, str]) -> Binding:
         with _at_site(relation, binding):

@@ -72,6 +72,11 @@ def site_rows(sites: Iterable[SiteStatus], gateway: str) -> Rows:
 def description(relation: Relation) -> Rows:
     """Columns, event time and bindings of one stream or table; columns and query of a view."""
     rows = [("column", c.name, c.type) for c in relation.columns]
+    if relation.statistics is not None:
+        when = relation.statistics.analyzed_at
+        how = f"analysed at {_instant(when)}" if when is not None else "as last read"
+        rows.append(("rows", "", f"{relation.statistics.rows}, {how}"))
+        rows += [("distinct values", name, f"about {n}") for name, n in relation.statistics.distinct.items()]
     if relation.event_time:
         rows.append(("watermark", relation.event_time, f"{_length(relation.watermark_delay)} behind"))
     for binding in relation.bindings:

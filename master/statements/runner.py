@@ -35,10 +35,12 @@ from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan
 from planner.relations.catalog import RelationKind
 from planner.sharing.deployment import Change, Deployment, deployment_json, deployment_lines
+from planner.sql.analyze_ddl import statistics_query
 from planner.sql.option_ddl import at_option
 from planner.sql.script import parse_script
 from planner.sql.statements import (
     AlterBinding,
+    AnalyzeTable,
     CancelQuery,
     CreateFunction,
     CreateRelation,
@@ -145,7 +147,7 @@ class StatementRunner:
     async def _run(self, statement: Statement, script: _Script) -> Outcome:
         if isinstance(statement, CreateFunction | DropFunction | DescribeFunction):
             return await run_function_statement(statement, self._parts.functions, script.files)
-        if isinstance(statement, SelectQuery | InsertInto):
+        if isinstance(statement, SelectQuery | InsertInto | AnalyzeTable):
             return await self._submit(statement, script)
         if isinstance(statement, Explain):
             planned = await self._planned(statement.query, statement.target, script.settings)
@@ -202,12 +204,12 @@ class StatementRunner:
         measured = analyze_json(parts.views.of(record), parts.queries.snapshots.plan_of(record), now=parts.clock.now())
         return Explained(text=analyze_text(measured), json=json.dumps(measured))
 
-    async def _submit(self, statement: SelectQuery | InsertInto, script: _Script) -> Outcome:
+    async def _submit(self, statement: SelectQuery | InsertInto | AnalyzeTable, script: _Script) -> Outcome:
         parts, name = self._parts, script.query_name
         parts.queries.lookup.check_name_free(name)
         owner = caller().name
         check_live(parts.queries.lookup.live_of(owner))
-        select, into = (statement.query, statement.target) if isinstance(statement, InsertInto) else (statement, None)
+        select, into = self._asked(statement)
         with span("submit", name=name):
             planned = await self._planned(select, into, script.settings)
 
@@ -220,6 +222,15 @@ class StatementRunner:
             record = parts.jobs.submit(planned.plan, sql=statement.text, name=name, deploy=deploy, owner=owner)
             note_query(record.id)
             return parts.views.of(record)
+
+    def _asked(self, statement: SelectQuery | InsertInto | AnalyzeTable) -> tuple[SelectQuery, SinkTarget | None]:
+        """The query of a statement, and the sink for its results."""
+        if isinstance(statement, InsertInto):
+            return statement.query, statement.target
+        if isinstance(statement, AnalyzeTable):
+            table = self._parts.catalog.get(statement.name, RelationKind.TABLE)
+            return statistics_query(statement, table), None
+        return statement, None
 
     def _declare(self, statement: CreateRelation | DropRelation | AlterBinding) -> Done:
         if isinstance(statement, CreateRelation):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from planner.access.roles import Right
 from planner.sql.statements import (
     AlterBinding,
+    AnalyzeTable,
     CancelQuery,
     CreateFunction,
     CreateRelation,
@@ -31,6 +32,8 @@ from planner.sql.statements import (
 STATEMENTS: Mapping[type[Statement], Right] = {
     CreateRelation: Right.DECLARE,
     AlterBinding: Right.DECLARE,
+    # What a table holds counts for the plans of all.
+    AnalyzeTable: Right.DECLARE,
     CreateFunction: Right.CREATE_FUNCTION,
     DropFunction: Right.CREATE_FUNCTION,
     # Whoever may not declare can own views alone.

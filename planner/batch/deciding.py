@@ -8,7 +8,7 @@ from datetime import datetime
 
 from planner.batch.locality import SkipRule, Skips, locality, may_start
 from planner.batch.model import Assigned, Placement, SlotView, Task
-from planner.batch.placing import Randomness, RunTime, first_come, lease_aware, random_slots
+from planner.batch.placing import Randomness, RunTime, first_come, lease_aware, local, random_slots
 from planner.graph.batchoptions import Policy
 
 
@@ -47,6 +47,8 @@ def placing(policy: Policy, run_time: RunTime, now: datetime, rng: Randomness) -
             return lease_aware(tasks, slots, run_time, now)
         if policy is Policy.FIRST_COME:
             return first_come(tasks, slots, run_time, now)
+        if policy is Policy.LOCAL:
+            return local(tasks, slots, run_time, now)
         return random_slots(tasks, slots, run_time, now, rng)
 
     return place

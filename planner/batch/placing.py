@@ -1,8 +1,9 @@
 """Tasks to slots. Each scheduler takes the tasks that wait and the slots as it sees them, and says what to do now.
 
-Two of them place by the network, greedily: always the task and slot next that would end first of all. They differ in
+Three of them place by the network, greedily: always the task and slot next that would end first of all. They differ in
 the slots they look at: `first_come` at free ones, `lease_aware` also at those that will be free, so that it waits for a
-busy slot near the input when `time until it is free + run time there` beats the best free slot's run time.
+busy slot near the input when `time until it is free + run time there` beats the best free slot's run time; `local` at
+those of the sites of the task's input alone, so that no input crosses a link.
 """
 
 from __future__ import annotations
@@ -41,6 +42,24 @@ def lease_aware(tasks: Sequence[Task], slots: Sequence[SlotView], run_time: RunT
 def first_come(tasks: Sequence[Task], slots: Sequence[SlotView], run_time: RunTime, now: datetime) -> list[Placement]:
     """Free slots only, one task each; never waits for a better one."""
     return _greedy(tasks, _free(slots, now), run_time, now, follows=False)
+
+
+def local(tasks: Sequence[Task], slots: Sequence[SlotView], run_time: RunTime, now: datetime) -> list[Placement]:
+    """As `lease_aware`, but each task only on slots of the sites of its input, whatever it waits for.
+
+    Where no slot of these sites will be free, as far as anybody says, a task takes what the others leave.
+    """
+    known = [view for view in slots if view.free_at is not None]
+    sites = {view.slot.site for view in known}
+    groups: dict[frozenset[str], list[Task]] = {}
+    for task in tasks:
+        groups.setdefault(frozenset(shard.site for shard in task.shards) & sites, []).append(task)
+    placed: list[Placement] = []
+    for homes in sorted(groups, key=len, reverse=True):
+        taken = {placement.slot for placement in placed}
+        at_home = [view for view in known if view.slot not in taken and (view.slot.site in homes or not homes)]
+        placed += _greedy(groups[homes], at_home, run_time, now, follows=True)
+    return placed
 
 
 def random_slots(

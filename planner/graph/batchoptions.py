@@ -15,6 +15,7 @@ class Policy(Enum):
     LEASE = "lease-aware"
     FIRST_COME = "first-come"
     RANDOM = "random"
+    LOCAL = "local"
 
 
 class KeyFilters(Enum):

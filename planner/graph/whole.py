@@ -81,3 +81,5 @@ class ScanOfTable:
     conditions: tuple[str, ...]
     """Spark SQL of those that are evaluated at the table's sites; other rows are not sent."""
     kept_back: tuple[KeptBack, ...] = ()
+    distinct: bool = False
+    """Equal rows are sent once from each split."""

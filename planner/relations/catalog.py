@@ -38,6 +38,19 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
+class TableStatistics:
+    """What ANALYZE TABLE found, or a query that read all of the table."""
+
+    rows: int
+    distinct: Mapping[str, int] = field(default_factory=dict)
+    """About how many different values a column has, by its name."""
+    analyzed_at: datetime | None = None
+    """None: it was only read."""
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """The least and the greatest value of a column; those of a DATE as days (`date.toordinal`)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Relation:
     """A stream (unbounded, has an event-time column), a table (bounded), a view (a query with a name), or a sink.
 
@@ -54,6 +67,8 @@ class Relation:
     created_at: datetime | None = None
     definition: str = ""
     """Views only: the query, as it was written; bound anew whenever the view is used."""
+    statistics: TableStatistics | None = None
+    """Tables only; None: it was not analysed."""
 
     def column(self, name: str) -> Column | None:
         """The column of that name (names are compared without case), or None."""

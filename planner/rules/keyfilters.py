@@ -16,12 +16,13 @@ from dataclasses import dataclass, field, replace
 
 from planner.bind.rows import kept
 from planner.graph.batchoptions import KeyFilters
-from planner.graph.operators import Aggregate, Alias, Filter, Join, Named, Operator, Project, Scan
+from planner.graph.expressions import cast
+from planner.graph.operators import Aggregate, Alias, Filter, Join, Named, Operator, Project, Scan, Sort
 from planner.graph.plan import ConsideredFilter, DraftPlan, Split, Stage, StageInput
 from planner.graph.whole import WholeScan
-from planner.relations.catalog import Column
+from planner.relations.catalog import Column, TableStatistics
 from planner.relations.widths import row_bytes, type_bytes
-from planner.rules.shape import selectivity_of
+from planner.rules.selectivity import counted_selectivity
 from planner.sql.dialect import exp, name_node
 from planner.values.links import Pair
 from planner.values.names import INPUT_VIEW
@@ -33,6 +34,9 @@ MAX_KEY_ROWS = 3_000_000
 """Of a table that gives keys: so many, all of them different, may be copied."""
 ROUND_S = 0.5
 """What a filter costs beside bytes and latency: tasks that read the keys, and start behind one another."""
+
+_UNIQUE = 0.9
+"""A column with so many different values for each row has each once: counts are estimates."""
 
 _KEY = "_key"
 _KEYS = "keys"
@@ -48,6 +52,8 @@ class _Size:
     """With those that are in no split."""
     sites: tuple[str, ...]
     """That have a split with rows."""
+    found: TableStatistics
+    """What is known of the whole table, and of its columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +74,11 @@ class _Candidate:
 
 
 def with_key_filters(
-    draft: DraftPlan, splits: Sequence[Split], topology: Topology, mode: KeyFilters = KeyFilters.TIME
+    draft: DraftPlan,
+    splits: Sequence[Split],
+    topology: Topology,
+    mode: KeyFilters = KeyFilters.TIME,
+    statistics: Mapping[str, TableStatistics] | None = None,
 ) -> DraftPlan:
     """The draft of a query that runs whole, with the filters by keys that are worth it; another draft as it is.
 
@@ -77,25 +87,39 @@ def with_key_filters(
         splits: of its MAPs, with their rows where sites know them.
         topology: all links.
         mode: what makes a filter worth it.
+        statistics: what is known of tables that were analysed, by name.
     """
     if not draft.whole_scans or mode is KeyFilters.NEVER:
         return draft
-    sizes = {stage.id: _size([split for split in splits if split.stage == stage.id]) for stage in draft.map_stages}
+    known = statistics or {}
+    sizes = {
+        stage.id: _size([split for split in splits if split.stage == stage.id], known.get(stage.relation or ""))
+        for stage in draft.map_stages
+    }
     chooser = _Chooser(draft, sizes, topology, mode)
     chooser.choose()
     stages = tuple(chooser.maps.get(stage.id, stage) for stage in draft.stages)
     return replace(draft, stages=(*chooser.keys.values(), *stages), considered=tuple(chooser.considered))
 
 
-def _size(splits: Sequence[Split]) -> _Size | None:
-    """None: a site does not know."""
+def _size(splits: Sequence[Split], analysed: TableStatistics | None) -> _Size | None:
+    """From the rows that sites know, or else those that were counted; None: there are neither."""
     rows = [split.rows for split in splits]
-    if None in rows:
-        return None
-    known = sum(row or 0 for row in rows)
     size_bytes, left_out_bytes = (sum(split.size_bytes for split in splits), sum(s.left_out_bytes for s in splits))
-    sites = tuple(sorted({split.site for split in splits if split.rows}))
-    return _Size(known, known * (1 + left_out_bytes / size_bytes) if size_bytes else known, sites)
+    more = 1 + left_out_bytes / size_bytes if size_bytes else 1.0
+    found = analysed or TableStatistics(0)
+    if None not in rows:
+        known = sum(row or 0 for row in rows)
+        return _Size(known, known * more, tuple(sorted({s.site for s in splits if s.rows})), found)
+    if analysed is None:
+        return None
+    # Whoever may have a row has to give its keys.
+    sites = tuple(sorted({split.site for split in splits if split.rows != 0}))
+    return _Size(analysed.rows / more, analysed.rows, sites, found)
+
+
+_Keys = tuple[str, str, tuple[exp.Expr, ...], str]
+"""A column, and what it is compared with: the MAP of the other table, the conditions of the scan, and its column."""
 
 
 @dataclass(slots=True)
@@ -137,8 +161,8 @@ class _Chooser:
         size = self.sizes[scan.stage]
         if size is None:
             return None
-        telling = [part for part in scan.where if not isinstance(part.unnest(), exp.Not)]
-        return min(size.rows, size.all_rows * selectivity_of(telling)) * self.share[scan.stage]
+        kept_rows = size.all_rows * counted_selectivity(scan.where, size.found)
+        return min(size.rows, kept_rows) * self.share[scan.stage]
 
     def _consider(self, candidate: _Candidate) -> None:
         taker, giver = candidate.taker, candidate.giver
@@ -149,8 +173,10 @@ class _Chooser:
             self._note(candidate, _Effect(0, 0, 0), reason or "its rows are not known", taken=False)
             return
         distinct = max(1.0, min(own.all_rows, size.all_rows))
-        keys = min(given, distinct) if own.all_rows <= size.all_rows else distinct * -math.expm1(-given / distinct)
-        keeps = min(1.0, keys / distinct)
+        of_giver = max(1.0, own.found.distinct.get(candidate.giver_column, distinct))
+        unique = of_giver >= _UNIQUE * own.all_rows
+        keys = min(given, of_giver) if unique else of_giver * -math.expm1(-given / of_giver)
+        keeps = min(1.0, keys / max(1.0, size.found.distinct.get(candidate.column, distinct)))
         rows = sum(self._rows(scan) or 0.0 for scan in self.draft.whole_scans if scan.stage == taker.id)
         crossing = max(0.5, 1 - 1 / len(taker.pinned))
         saved = rows * row_bytes(taker.columns) * (1 - keeps) * crossing
@@ -208,11 +234,20 @@ class _Chooser:
 def _candidates(draft: DraftPlan) -> Iterator[_Candidate]:
     """Filters of tables: those that hold for each scan of the table."""
     for stage in draft.map_stages:
-        filters = [scan.filters for scan in draft.whole_scans if scan.stage == stage.id]
-        for found in dict.fromkeys(filters[0] if filters else ()):
-            giver = draft.whole_scans[found.giver]
-            if giver.stage != stage.id and all(found in others for others in filters):
-                yield _Candidate(stage, found.column, giver, found.giver_column)
+        filters = [_filters(scan, draft) for scan in draft.whole_scans if scan.stage == stage.id]
+        for keys, candidate in (filters[0] if filters else {}).items():
+            if candidate.giver.stage != stage.id and all(keys in others for others in filters):
+                yield candidate
+
+
+def _filters(scan: WholeScan, draft: DraftPlan) -> Mapping[_Keys, _Candidate]:
+    """By the keys that they compare with: two scans of a table with the same conditions give the same."""
+    found: dict[_Keys, _Candidate] = {}
+    for known in scan.filters:
+        giver = draft.whole_scans[known.giver]
+        keys = (known.column, giver.stage, giver.where, known.giver_column)
+        found.setdefault(keys, _Candidate(draft.stage(scan.stage), known.column, giver, known.giver_column))
+    return found
 
 
 def _type_of(draft: DraftPlan, table: str, column: str) -> str:
@@ -231,24 +266,31 @@ def _unfit(kind: str, giver: _Size | None, taker: _Size | None) -> str:
 
 
 def _keys_stage(name: str, table: Stage, scan: WholeScan, key: Column) -> Stage:
-    """The keys of a scan, behind the filters that its table has already."""
+    """The keys of a scan, behind the filters that its table has already.
+
+    They are sorted, and INT is sent as BIGINT: so they compress to half, or better. What they are compared with is
+    cast as Spark does it for a comparison.
+    """
     rows = kept(_joined(table.body), scan.where)
     column = _column(key.name)
+    sent = Column(_KEY, "BIGINT") if key.type == "INT" else Column(_KEY, key.type)
+    named = Named(_KEY, column if sent.type == key.type else cast(column, sent.type))
+    order = exp.Ordered(this=exp.Column(this=name_node(_KEY)), nulls_first=True)
     return Stage(
         id=name,
         kind=StageKind.TABLE,
-        body=Aggregate(rows, (column,), (Named(_KEY, column),)),
+        body=Sort(Aggregate(rows, (column,), (named,)), (order,)),
         pinned=table.pinned,
         relation=table.relation,
         read_columns=tuple(dict.fromkeys((*table.read_columns, key.name))),
         inputs=table.inputs,
-        columns=(Column(_KEY, key.type),),
+        columns=(sent,),
     )
 
 
 def _filtered(stage: Stage, column: str, keys: str) -> Stage:
     """The MAP with one more filter."""
-    assert isinstance(stage.body, Project)
+    assert isinstance(stage.body, Project | Aggregate)
     own = stage.body.input
     where = own.conditions if isinstance(own, Filter) else ()
     key = exp.Column(this=name_node(_KEY))
@@ -266,7 +308,7 @@ def _filtered(stage: Stage, column: str, keys: str) -> Stage:
 
 def _joined(body: Operator | None) -> Operator:
     """What a MAP reads, with its filters by keys and without its conditions."""
-    assert isinstance(body, Project)
+    assert isinstance(body, Project | Aggregate)
     return body.input.input if isinstance(body.input, Filter) else body.input
 
 

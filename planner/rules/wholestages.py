@@ -16,7 +16,7 @@ from planner.bind.rows import kept
 from planner.graph import logical
 from planner.graph.expressions import cast, columns_of, unqualified
 from planner.graph.logical import LogicalOperator
-from planner.graph.operators import Definition, Filter, Named, Operator, Project, Scan, Statement
+from planner.graph.operators import Aggregate, Definition, Filter, Named, Operator, Project, Scan, Statement
 from planner.graph.plan import Stage, StageInput
 from planner.graph.whole import KeptBack, Scanned, ScanOfTable, WholeQuery, WholeScan
 from planner.relations.catalog import SITE_COLUMN, Column, Relation
@@ -25,6 +25,7 @@ from planner.rules.pushed import NotPushedError, pushed
 from planner.rules.tablestages import MAP, REDUCE
 from planner.sql.dialect import exp, name_node, render
 from planner.values.names import INPUT_VIEW
+from planner.values.ranges import WHOLE_NUMBERS
 from planner.values.scans import TableScan
 from planner.values.stages import StageKind
 
@@ -56,6 +57,8 @@ class _Sent:
     columns: tuple[str, ...]
     where: tuple[exp.Expr, ...]
     scans: tuple[ScanOfTable, ...]
+    distinct: bool
+    """Rows that are equal are sent once."""
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -119,15 +122,27 @@ def _scans_of(table: Relation, query: WholeQuery, scanned: Scanned) -> list[Tabl
 def _sent(table: Relation, scans: Sequence[TableScan], number: int, query: WholeQuery) -> _Sent:
     stage = f"{MAP}{number}" if number > 1 else MAP
     view = _free(f"{INPUT_VIEW}{number}" if number > 1 else INPUT_VIEW, query)
+    wanted = {name for scan in scans for name in scan.columns}
+    columns = tuple(column for column in (*table.columns, _SITE) if column.name in wanted)
+    # A table has one MAP, so each of its scans has to be content with the rows that are different.
+    distinct = all(scan.distinct for scan in scans) and _told_apart(columns)
     described, wheres = [], []
     for scan in scans:
         where, back = _conditions(scan)
         conditions = tuple(render(unqualified(part)) for part in where)
-        described.append(ScanOfTable(stage, table.name, scan.columns, conditions, back))
+        described.append(ScanOfTable(stage, table.name, scan.columns, conditions, back, distinct))
         wheres.append(where)
-    wanted = {name for scan in scans for name in scan.columns}
-    columns = tuple(column.name for column in (*table.columns, _SITE) if column.name in wanted)
-    return _Sent(table, stage, view, columns, _any_of(wheres), tuple(dict.fromkeys(described)))
+    names = tuple(column.name for column in columns)
+    return _Sent(table, stage, view, names, _any_of(wheres), tuple(dict.fromkeys(described)), distinct)
+
+
+def _told_apart(columns: Sequence[Column]) -> bool:
+    """Whether there are columns, and two rows with equal values in them cannot be told apart.
+
+    Not so for floats: 0.0 and -0.0 are one group.
+    """
+    exact = (*WHOLE_NUMBERS, "BOOLEAN", "DATE", "TIMESTAMP", "STRING")
+    return bool(columns) and all(column.type in exact or column.type.startswith("DECIMAL") for column in columns)
 
 
 def _conditions(scan: TableScan) -> tuple[tuple[exp.Expr, ...], tuple[KeptBack, ...]]:
@@ -155,11 +170,14 @@ def _any_of(wheres: Iterable[tuple[exp.Expr, ...]]) -> tuple[exp.Expr, ...]:
 
 def _map(sent: _Sent) -> Stage:
     items = tuple(Named(name, exp.Column(this=name_node(name))) for name in sent.columns)
+    rows = kept(Scan(INPUT_VIEW), sent.where)
     read = _read(sent)
     return Stage(
         id=sent.stage,
         kind=StageKind.MAP,
-        body=Project(kept(Scan(INPUT_VIEW), sent.where), items or (Named(NO_COLUMN, exp.Literal.number(1)),)),
+        body=Aggregate(rows, tuple(item.expression for item in items), items)
+        if sent.distinct
+        else Project(rows, items or (Named(NO_COLUMN, exp.Literal.number(1)),)),
         pinned=sent.sites,
         relation=sent.table.name,
         read_columns=tuple(c.name for c in sent.table.columns if c.name in read) or (sent.table.columns[0].name,),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from planner.sql.analyze_ddl import parse_analyze
 from planner.sql.cursor import Cursor
 from planner.sql.ddl import PARSERS, query_reference
 from planner.sql.dialect import Token, TokenType, check_size, tokenize
@@ -14,13 +15,13 @@ from planner.sql.views import begins_view, parse_create_view
 from planner.values.errors import Position, SqlSyntaxError, UnsupportedSqlError
 
 POSSIBLE = (
-    "CREATE, ALTER, DROP, SHOW, DESCRIBE, EXPLAIN, CANCEL QUERY, PAUSE QUERY, RESUME QUERY, SET, GRANT, REVOKE, SELECT"
-    " and INSERT INTO are possible."
+    "CREATE, ALTER, DROP, SHOW, DESCRIBE, EXPLAIN, ANALYZE TABLE, CANCEL QUERY, PAUSE QUERY, RESUME QUERY, SET, GRANT, "
+    "REVOKE, SELECT and INSERT INTO are possible."
 )
 INSERT_HINT = "INSERT INTO sink SELECT ... is possible; columns go by their position."
 _KNOWN_ELSEWHERE = (
     *("UPDATE", "DELETE", "MERGE", "TRUNCATE", "COPY", "LOAD", "USE", "RESET"),
-    *("ANALYZE", "REFRESH", "CACHE", "UNCACHE", "CALL", "EXECUTE", "DECLARE", "BEGIN", "COMMIT", "ROLLBACK"),
+    *("REFRESH", "CACHE", "UNCACHE", "CALL", "EXECUTE", "DECLARE", "BEGIN", "COMMIT", "ROLLBACK"),
     *("VALUES", "TABLE", "FROM", "MSCK", "REPAIR", "ADD", "LIST"),
 )
 
@@ -56,6 +57,8 @@ def _parse(tokens: Sequence[Token], source: Source) -> Statement:
         return parse_create_view(cursor)
     if word in PARSERS:
         return PARSERS[word](cursor)
+    if word == "ANALYZE":
+        return parse_analyze(cursor)
     if word == "EXPLAIN":
         return _explain(cursor)
     if word == "INSERT":

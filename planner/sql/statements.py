@@ -94,6 +94,18 @@ class Describe:
 
 
 @dataclass(frozen=True, slots=True)
+class AnalyzeTable:
+    """Counts a table's rows, and the different values of columns, for later plans."""
+
+    name: str
+    columns: tuple[str, ...] | None
+    """None: all; empty: only rows are counted."""
+    text: str
+    """The statement as written, without the semicolon."""
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
 class SelectQuery:
     """A query, parsed but not yet checked against a catalog."""
 
@@ -219,6 +231,7 @@ Statement = (
     | AlterBinding
     | Show
     | Describe
+    | AnalyzeTable
     | SelectQuery
     | InsertInto
     | Explain

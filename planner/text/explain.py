@@ -67,6 +67,15 @@ class LinkOfPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class ReduceSite:
+    """A site at which the reduce could run."""
+
+    site: str
+    elsewhere_bytes: int
+    expected: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SplitsAtSite:
     """The splits of a MAP stage's table at one site."""
 
@@ -327,6 +336,27 @@ SPLITS: Section[SplitsAtSite] = Section(
     ),
 )
 
+REDUCE_SITES: Section[ReduceSite] = Section(
+    "batch.reduce_sites[]",
+    lambda s: f"{'*' if s.expected else ' '} {s.site}",
+    (
+        Field("site", "A site that has splits, or where the reduce is expected.", lambda s: s.site),
+        Field(
+            "expected", "True where the reduce is expected: the maps' output decides in the end.", lambda s: s.expected
+        ),
+        Field(
+            "elsewhere_bytes",
+            "Bytes of the splits at the other sites, which are to be sent there as far as the maps keep them.",
+            lambda s: s.elsewhere_bytes,
+            lambda s: (
+                f"{_size(s.elsewhere_bytes)} of splits are elsewhere"
+                f"{'; decided when the maps have ended' if s.expected else ''}"
+            ),
+            ": ",
+        ),
+    ),
+)
+
 SCANS: Section[ScanOfTable] = Section(
     "batch.scans[]",
     lambda scan: scan.table,
@@ -343,6 +373,12 @@ SCANS: Section[ScanOfTable] = Section(
             lambda s: list(s.columns),
             lambda s: f"sends {', '.join(s.columns) or 'no column, only how many rows there are'}",
             ": ",
+        ),
+        Field(
+            "distinct",
+            "True where rows that are equal in the columns count once: each split sends them once.",
+            lambda s: s.distinct,
+            lambda s: "each row once" if s.distinct else "",
         ),
         Field(
             "pushed",
@@ -389,7 +425,7 @@ KEY_FILTERS: Section[ConsideredFilter] = Section(
 
 SECTIONS: tuple[Section[Any], ...] = (
     *(STAGES, LINKS, FIGURES, CANDIDATES, TREES),
-    *(OPTIONS, SPLITS, SCANS, KEY_FILTERS),
+    *(OPTIONS, SPLITS, REDUCE_SITES, SCANS, KEY_FILTERS),
 )
 
 
@@ -439,8 +475,8 @@ def _split_lines(plan: BatchPlan) -> Iterator[str]:
     for splits in _splits(plan):
         yield from (f"  {line}" for line in SPLITS.lines(splits))
     yield "Sites for the reduce"
-    for site in plan.sites_of(plan.stage(plan.result_stage)):
-        yield f"  * {site}: by the sizes of the splits; decided when the maps have ended"
+    for site in _reduce_sites(plan):
+        yield from (f"  {line}" for line in REDUCE_SITES.lines(site))
 
 
 def explain_json(plan: PhysicalPlan) -> dict[str, Any]:
@@ -469,6 +505,7 @@ def _batch_json(plan: PhysicalPlan) -> dict[str, Any] | None:
         "key_filters": [KEY_FILTERS.json(considered) for considered in plan.key_filters],
         "splits": [SPLITS.json(s) for s in _splits(plan)],
         "reduce_site": expected,
+        "reduce_sites": [REDUCE_SITES.json(site) for site in _reduce_sites(plan)],
         "options": options,
     }
 
@@ -487,6 +524,17 @@ def _splits(plan: BatchPlan) -> Iterator[SplitsAtSite]:
         found[split.stage, split.site] = (count + has_rows, size_bytes + split.size_bytes)
     one_stage = len({stage for stage, _ in found}) <= 1
     return (SplitsAtSite(*place, *found[place], left_out.get(place, 0), one_stage) for place in sorted(found))
+
+
+def _reduce_sites(plan: BatchPlan) -> tuple[ReduceSite, ...]:
+    """Those that were weighed, the one with the least to be sent to it first."""
+    here = {split.site: 0 for split in plan.splits}
+    for split in plan.splits:
+        here[split.site] += split.size_bytes
+    expected = plan.sites_of(plan.stage(plan.result_stage))
+    every, total = {*here, *expected}, sum(here.values())
+    found = (ReduceSite(site, total - here.get(site, 0), site in expected) for site in every)
+    return tuple(sorted(found, key=lambda s: (s.elsewhere_bytes, not s.expected, s.site)))
 
 
 def _share(link: LinkOfPlan) -> str:

@@ -43,3 +43,5 @@ class TableScan:
     """The query's result stays the same without the rows for which one of them is not true."""
     filters: tuple[KeyFilter, ...] = ()
     """Each holds for what the scans are then: also after others were applied, one after the other."""
+    distinct: bool = False
+    """The query's result stays the same where rows that are equal in these columns are there once."""

@@ -590,8 +590,11 @@ class TableScan(_message.Message):
     COLUMNS_FIELD_NUMBER: _builtins.int
     CONDITIONS_FIELD_NUMBER: _builtins.int
     FILTERS_FIELD_NUMBER: _builtins.int
+    DISTINCT_FIELD_NUMBER: _builtins.int
     table: _builtins.str
     """The view that stands for the table."""
+    distinct: _builtins.bool
+    """Rows that are equal in these columns count once."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Those that anything above the scan reads."""
@@ -611,10 +614,11 @@ class TableScan(_message.Message):
         columns: _abc.Iterable[_builtins.str] | None = ...,
         conditions: _abc.Iterable[Global___SparkExpression] | None = ...,
         filters: _abc.Iterable[Global___KeyFilter] | None = ...,
+        distinct: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "conditions", b"conditions", "filters", b"filters", "table", b"table"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "conditions", b"conditions", "distinct", b"distinct", "filters", b"filters", "table", b"table"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -13,7 +13,7 @@ import selat
 from benchmarks.tpch import queries
 from benchmarks.tpch.answers import difference
 from benchmarks.tpch.data import declarations, load, write_shards
-from tests.e2e.cluster import running_cluster
+from tests.e2e.cluster import running_cluster, wait_until
 from tests.e2e.sinks import files, insert
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(300)]
@@ -53,6 +53,24 @@ def test_a_text_as_it_is(client: selat.Client, db: duckdb.DuckDBPyConnection, na
     assert [row[0] for row in rows if isinstance(row[0], str | int)] == [
         row[0] for row in wanted if isinstance(row[0], str | int)
     ]
+
+
+def test_what_analyze_table_found_is_shown_and_counts(client: selat.Client, db: duckdb.DuckDBPyConnection) -> None:
+    query = client.sql("ANALYZE TABLE orders COMPUTE STATISTICS FOR COLUMNS o_custkey, o_orderdate")
+    assert isinstance(query, selat.Query)
+    (found,) = query.results().arrow().to_pylist()
+    rows, *distinct = db.execute(
+        "SELECT count(*), count(DISTINCT o_custkey), count(DISTINCT o_orderdate) FROM orders"
+    ).fetchall()[0]
+    assert found["rows"] == rows
+    assert [found["distinct_o_custkey"], found["distinct_o_orderdate"]] == pytest.approx(distinct, rel=0.2)
+
+    def described() -> bool:
+        shown = client.sql("DESCRIBE TABLE orders")
+        assert isinstance(shown, selat.Rows)
+        return any(row["value"] == f"about {found['distinct_o_custkey']}" for row in shown)
+
+    wait_until(described)
 
 
 def test_views_sinks_and_explain(client: selat.Client, db: duckdb.DuckDBPyConnection, tmp_path: Path) -> None:

@@ -45,6 +45,11 @@ async def given(cluster: Cluster, site: str, *stages: str) -> dict[str, site_pb2
     return named(await cluster.agents[site].assigned(lambda a: set(stages) <= named(a).keys()))
 
 
+async def described(cluster: Cluster) -> str:
+    (answer,) = await cluster.execute("DESCRIBE TABLE texts")
+    return str(answer)
+
+
 async def end(cluster: Cluster, site: str, *stages: str, **counts: int) -> None:
     """These tasks of the site have ended, as those before them."""
     specs = await given(cluster, site, *stages)
@@ -54,6 +59,29 @@ async def end(cluster: Cluster, site: str, *stages: str, **counts: int) -> None:
         if name in stages
     ]
     await cluster.agents[site].report(*ended)
+
+
+async def test_what_analyze_table_found_is_kept_until_the_table_changes(cluster: Cluster) -> None:
+    query = await cluster.submit("ANALYZE TABLE texts COMPUTE STATISTICS FOR COLUMNS page")
+    for site, *stages in (("us", "map.p1", "map.p2"), ("eu", "map.p0")):
+        await end(cluster, site, *stages, bytes_out=50)
+    await end(cluster, "us", "map.p1", "map.p2", "reduce.p0")
+    await cluster.agents["hub"].report(results=(ResultStatus(query, rows=1, complete=True),))
+    assert await cluster.state(query) == "FINISHED"
+    # The master is killed before it has read the result.
+    await cluster.stop_master()
+    counts = pa.RecordBatch.from_pydict({"rows": [40], "distinct_page": [3]})
+    cluster.agents["hub"].exchange.channels[f"{query}.reduce.p0"] = FakeChannel([counts], ended=True)
+    await cluster.start_master()
+    for site in ("hub", "us", "eu"):
+        await cluster.agents[site].register()
+
+    async def counted() -> bool:
+        return "about 3" in await described(cluster)
+
+    await eventually(counted)
+    await cluster.execute("ALTER TABLE texts AT us SET ('format' = 'csv')")
+    assert not await counted()
 
 
 async def test_a_query_over_a_table_runs_on_its_splits_and_ends(cluster: Cluster) -> None:
@@ -78,6 +106,7 @@ async def test_a_query_over_a_table_runs_on_its_splits_and_ends(cluster: Cluster
     await end(cluster, "us", "map.p1", "map.p2", "reduce.p0", rows_in=4)
     await cluster.agents["hub"].report(results=(ResultStatus(query, rows=2, complete=True),))
     assert await cluster.state(query) == "FINISHED"
+    assert "9, as last read" in await described(cluster)
     request = query_pb2.FetchResultsRequest(query=query, follow=True)
     fetched = [r async for r in cluster.queries.FetchResults(request)]
     table = pa.ipc.open_stream(fetched[0].arrow_stream).read_all()

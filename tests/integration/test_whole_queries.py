@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import duckdb
 import pyarrow as pa
@@ -42,6 +42,7 @@ SCHEMAS = {
     "w": pa.schema([("a", pa.int32()), ("d", pa.int32())]),
 }
 QUERIES = 40
+PARTS, QUERIES_IN_PART = 10, 200
 
 
 def planned(engine: SparkEngine, sql: str, catalog: Catalog = CATALOG) -> DraftPlan:
@@ -118,6 +119,35 @@ class TestScans:
         assert len(draft.map_stages) == 1
         assert run(spark_engine, draft, {"t": SCHEMAS["t"].empty_table(), "u": SCHEMAS["u"].empty_table()}) is not None
 
+    @pytest.mark.parametrize(
+        ("sql", "once"),
+        [
+            ("SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a)", {"u"}),
+            ("SELECT a FROM t WHERE a NOT IN (SELECT a FROM u)", {"u"}),
+            ("SELECT a FROM t WHERE b > 2 OR a IN (SELECT a FROM u)", {"u"}),
+            ("SELECT a FROM t WHERE b > (SELECT max(b) FROM u)", {"u"}),
+            ("SELECT a FROM t WHERE b > (SELECT sum(b) FROM u)", set()),
+            ("SELECT DISTINCT t.a, u.s FROM t RIGHT JOIN u ON t.a = u.a", {"t", "u"}),
+            (
+                "SELECT t.b, count(DISTINCT t.a) AS n, max(u.b) AS m FROM t FULL JOIN u ON t.a = u.a GROUP BY t.b",
+                {"t", "u"},
+            ),
+            ("SELECT t.b, count(t.a) AS n, max(u.b) AS m FROM t FULL JOIN u ON t.a = u.a GROUP BY t.b", set()),
+            ("SELECT DISTINCT a FROM (SELECT t.a FROM t RIGHT JOIN u ON t.a = u.a LIMIT 3)", set()),
+            (
+                "SELECT DISTINCT n FROM (SELECT count(*) OVER (PARTITION BY t.a) AS n FROM t CROSS JOIN w)",
+                set(),
+            ),
+            ("SELECT a FROM t UNION SELECT d FROM w", {"t", "w"}),
+            ("SELECT a FROM t EXCEPT SELECT a FROM u", {"t", "u"}),
+            ("SELECT a FROM t EXCEPT ALL SELECT a FROM u", set()),
+            ("SELECT t.a FROM t JOIN t AS o ON t.b = o.b WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a)", {"u"}),
+        ],
+    )
+    def test_tables_whose_equal_rows_count_once(self, spark_engine: SparkEngine, sql: str, once: set[str]) -> None:
+        draft = planned(spark_engine, sql)
+        assert {scan.table for scan in draft.scans if scan.distinct} == once
+
     def test_columns_of_set_operations_count_by_their_place(self, spark_engine: SparkEngine) -> None:
         draft = planned(spark_engine, "SELECT a FROM t UNION SELECT d FROM w")
         assert {scan.table: scan.columns for scan in draft.scans} == {"t": ("a",), "w": ("d",)}
@@ -146,12 +176,25 @@ class TestScans:
 
 @pytest.mark.seeded
 def test_random_queries(spark_engine: SparkEngine) -> None:
+    _check_random(spark_engine, range(QUERIES))
+
+
+@pytest.mark.long
+@pytest.mark.seeded
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_many_random_queries(spark_engine: SparkEngine, part: int) -> None:
+    first = QUERIES + part * QUERIES_IN_PART
+    _check_random(spark_engine, range(first, first + QUERIES_IN_PART))
+
+
+def _check_random(spark_engine: SparkEngine, numbers: Sequence[int]) -> None:
     """Equal to DuckDB's results; a few are refused, because Spark does not have such a sub-query there.
 
     Each filter by keys that Spark's plan allows is applied.
     """
-    ran, filtered, refused = 0, 0, []
-    for number in range(QUERIES):
+    ran, filtered, once, refused = 0, 0, 0, []
+    for number in numbers:
         random = seeds.random_of(number)
         sql = grammar.query(random)
         data = {name: grammar.rows(name, random) for name in grammar.TABLES}
@@ -165,14 +208,16 @@ def test_random_queries(spark_engine: SparkEngine) -> None:
         arrow = {name: _table(name, rows) for name, rows in data.items()}
         draft = with_all_key_filters(draft)
         filtered += any(considered.taken for considered in draft.considered)
+        once += any(scan.distinct for scan in draft.scans)
         found = run(spark_engine, draft, arrow)
         wanted = _by_duckdb(sql, arrow)
         different = difference([tuple(row.values()) for row in found.to_pylist()], wanted)
         assert different is None, f"{sql}\n{data}\n{different}"
         ran += 1
-    assert len(refused) <= QUERIES / 5, refused
-    assert ran > QUERIES / 2
-    assert filtered > QUERIES / 10
+    assert len(refused) <= len(numbers) / 5, refused
+    assert ran > len(numbers) / 2
+    assert filtered > len(numbers) / 10
+    assert once > len(numbers) / 10
 
 
 def _table(name: str, rows: list[tuple[int | str | None, ...]]) -> pa.Table:

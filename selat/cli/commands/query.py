@@ -23,7 +23,7 @@ from selat.cli.commands.follow import load_cursor, print_results
 from selat.cli.commands.move import move, moves
 from selat.cli.commands.statements import print_explanation
 from selat.cli.output import human
-from selat.cli.output.fields import LINK_FIELDS, SHARED_FIELDS, task_fields
+from selat.cli.output.fields import LINK_FIELDS, SHARED_FIELDS, STAGE_FIELDS, task_fields
 from selat.cli.output.listing import Field, sections, sheet, show_list, show_one, table
 from selat.cli.output.progress import wait_text
 from selat.client.results import FromEpoch
@@ -263,6 +263,7 @@ def query_view(info: selat.QueryInfo, *, now: datetime) -> RenderableType:
     return sections(
         ("", sheet(pairs)),
         ("batch", sheet(_batch_pairs(info.batch)) if info.batch else None),
+        ("stages", table(STAGE_FIELDS, info.stages) if info.batch and info.tasks else None),
         ("tasks", table(task_fields(Shown.QUERY), info.tasks) if info.tasks else None),
         ("links", table(LINK_FIELDS, info.links) if info.links else None),
         ("shared with others", table(SHARED_FIELDS, sharing.operators) if sharing and sharing.operators else None),

@@ -39,6 +39,15 @@ def task_fields(shown: Shown) -> tuple[Field[selat.TaskStatus], ...]:
     )
 
 
+STAGE_FIELDS: tuple[Field[selat.StageProgress], ...] = (
+    Field("stage", lambda s: s.stage_id),
+    Field("tasks", lambda s: s.tasks, lambda s: human.count(s.tasks), right=True),
+    Field("ended", lambda s: s.ended, lambda s: human.count(s.ended), right=True),
+    Field("rows_in", lambda s: s.rows_in, lambda s: human.count(s.rows_in), right=True),
+    Field("rows_out", lambda s: s.rows_out, lambda s: human.count(s.rows_out), right=True),
+    Field("bytes_out", lambda s: s.bytes_out, lambda s: human.size(s.bytes_out), right=True),
+)
+
 LINK_FIELDS: tuple[Field[selat.LinkUse], ...] = (
     Field("from", lambda u: u.from_site),
     Field("to", lambda u: u.to_site),

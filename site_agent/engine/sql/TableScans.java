@@ -17,6 +17,10 @@ import org.apache.spark.sql.catalyst.expressions.Like;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Min;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
@@ -27,7 +31,7 @@ import org.apache.spark.sql.execution.LogicalRDD;
 
 /**
  * The scans of tables in an optimised plan, as JSON: for each the table's name, the columns that anything above it
- * reads, and the conditions that the rows above it fulfil. See `site_agent.engine.sql.table_scans`.
+ * reads, the conditions that the rows above it fulfil, and whether equal rows count once. See `site_agent.engine.sql.table_scans`.
  *
  * The argument is a list: the plan, then in turn a table's name and the plan of its view, a LogicalRDD. Classes that
  * belong to one version of Spark are named here and nowhere else.
@@ -46,6 +50,15 @@ public final class TableScans implements java.util.function.Function {
     private static final Set FIRST_ROWS = new HashSet(Arrays.asList(new String[] {
         "GlobalLimit", "LocalLimit", "Offset", "WindowGroupLimit"}));
 
+    /** Nodes that give the same different rows whether those of their input are there once or several times. */
+    private static final Set AS_SETS = new HashSet(Arrays.asList(new String[] {
+        "Expand", "Filter", "Generate", "Project", "Repartition", "RepartitionByExpression", "Sort", "SubqueryAlias",
+        "Union"}));
+
+    /** Joins of which the same is true for both sides. */
+    private static final Set SETS_JOINED = new HashSet(Arrays.asList(new String[] {
+        "Cross", "FullOuter", "Inner", "LeftOuter", "RightOuter"}));
+
     private final Map tables = new java.util.IdentityHashMap();
     private final Set read = new HashSet();
     private final List scans = new ArrayList();
@@ -59,7 +72,7 @@ public final class TableScans implements java.util.function.Function {
         LogicalPlan plan = (LogicalPlan) parts.get(0);
         found.readAll(plan.output());
         found.noteRead(plan);
-        found.noteScans(plan, null);
+        found.noteScans(plan, null, false);
         try {
             return new com.fasterxml.jackson.databind.ObjectMapper().writeValueAsString(found.scans);
         } catch (java.io.IOException error) {
@@ -105,28 +118,61 @@ public final class TableScans implements java.util.function.Function {
     }
 
     /**
-     * Adds the plan's scans; the condition is that of a Filter right above it, or null.
+     * Adds the plan's scans; the condition is that of a Filter right above it, or null. `asSet`: what is above the plan
+     * gives the same whether equal rows of the plan's output are there once or several times.
      *
      * Returns for the ids of attributes of the output where their values come from, as far as that is known: the number
      * of a scan, its column, and whether the plan gives the same rows for a value whether other values are there or not.
      * Scans are told apart by their place: the same node may stand at several.
      */
-    private Map noteScans(LogicalPlan plan, Expression condition) {
+    private Map noteScans(LogicalPlan plan, Expression condition, boolean asSet) {
         Map found = new HashMap();
         if (plan instanceof LogicalRDD && tables.containsKey(((LogicalRDD) plan).rdd())) {
-            found = addScan((LogicalRDD) plan, condition);
+            found = addScan((LogicalRDD) plan, condition, asSet);
         }
         Expression own = plan instanceof Filter ? ((Filter) plan).condition() : null;
         List below = new ArrayList();
         scala.collection.Iterator children = plan.children().iterator();
         while (children.hasNext()) {
-            below.add(noteScans((LogicalPlan) children.next(), own));
+            below.add(noteScans((LogicalPlan) children.next(), own, readAsSet(plan, below.size(), asSet)));
         }
         scala.collection.Iterator queries = plan.subqueries().iterator();
         while (queries.hasNext()) {
-            noteScans((LogicalPlan) queries.next(), null);
+            noteScans((LogicalPlan) queries.next(), null, false);
         }
         return below.isEmpty() ? found : origins(plan, below);
+    }
+
+    /** Whether equal rows of a child count once, where those of the plan do or do not. */
+    private static boolean readAsSet(LogicalPlan plan, int child, boolean asSet) {
+        if (!plan.deterministic()) {
+            return false;
+        } else if (plan instanceof Aggregate) {
+            return allOfSets(((Aggregate) plan).aggregateExpressions());
+        } else if (plan instanceof Join) {
+            String type = ((Join) plan).joinType().toString();
+            boolean matches = type.equals("LeftSemi") || type.equals("LeftAnti") || type.startsWith("ExistenceJoin");
+            return matches ? child == 1 || asSet : asSet && SETS_JOINED.contains(type);
+        }
+        return asSet && AS_SETS.contains(plan.getClass().getSimpleName());
+    }
+
+    /** Whether no aggregate in the expressions depends on how often a value is there. */
+    private static boolean allOfSets(scala.collection.Iterable expressions) {
+        scala.collection.Iterator all = expressions.iterator();
+        while (all.hasNext()) {
+            Object value = all.next();
+            if (value instanceof AggregateExpression) {
+                AggregateExpression aggregate = (AggregateExpression) value;
+                AggregateFunction function = aggregate.aggregateFunction();
+                if (!aggregate.isDistinct() && !(function instanceof Min) && !(function instanceof Max)) {
+                    return false;
+                }
+            } else if (value instanceof AggregateFunction || !allOfSets(((Expression) value).children())) {
+                return false;
+            }
+        }
+        return true;
     }
 
     private Map origins(LogicalPlan plan, List below) {
@@ -247,7 +293,7 @@ public final class TableScans implements java.util.function.Function {
         }
     }
 
-    private Map addScan(LogicalRDD plan, Expression condition) {
+    private Map addScan(LogicalRDD plan, Expression condition, boolean asSet) {
         Map names = new HashMap();
         List columns = new ArrayList();
         scala.collection.Iterator output = plan.output().iterator();
@@ -265,6 +311,7 @@ public final class TableScans implements java.util.function.Function {
         scan.put("columns", columns);
         scan.put("conditions", conditions);
         scan.put("filters", new ArrayList());
+        scan.put("distinct", Boolean.valueOf(asSet));
         Map origins = new HashMap();
         Iterator ids = names.keySet().iterator();
         while (ids.hasNext()) {

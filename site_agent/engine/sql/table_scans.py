@@ -52,7 +52,8 @@ def table_scans(session: SparkSession, rows: DataFrame, tables: Mapping[str, Jav
 
 def _scan(value: Mapping[str, Any]) -> TableScan:
     filters = tuple(dict.fromkeys(KeyFilter(*found) for found in value["filters"]))
-    return TableScan(value["table"], tuple(value["columns"]), tuple(map(_expression, value["conditions"])), filters)
+    conditions = tuple(map(_expression, value["conditions"]))
+    return TableScan(value["table"], tuple(value["columns"]), conditions, filters, value["distinct"])
 
 
 def _expression(value: Mapping[str, Any]) -> SparkExpression:

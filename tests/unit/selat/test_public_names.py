@@ -8,7 +8,8 @@ NAMES = """
 BatchProgress BatchWait Binding Client Column ConnectionLost Cursor DiskUse Done Explanation Function
 InvalidArgument Link LinkUse Location MemoryUse NotFound Outcome Producer PushTotals Query QueryFailed QueryInfo
 QuerySharing QueryState Relation RelationKind ResultBatch Results ResultsGone Rows SelatError ServerFault SharedLink
-SharedOperator Site SiteState SiteWork StatementError StreamLog TaskState TaskStatus TimedOut Unavailable Watch connect
+SharedOperator Site SiteState SiteWork StageProgress StatementError StreamLog TaskState TaskStatus TimedOut Unavailable
+Watch connect
 """
 
 

@@ -16,6 +16,7 @@ from planner.batch import (
     Waits,
     first_come,
     lease_aware,
+    local,
     random_slots,
 )
 from planner.leases import Slot
@@ -24,8 +25,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 Times = dict[tuple[str, str], float]
 
 
-def task(name: str) -> Task:
-    return Task(name, "j", "m", (Shard("x", 1),))
+def task(name: str, site: str = "x") -> Task:
+    return Task(name, "j", "m", (Shard(site, 1),))
 
 
 def view(site: str, free_s: float | None = 0.0, ahead: int = 0, index: int = 0) -> SlotView:
@@ -77,8 +78,21 @@ def test_a_task_that_would_follow_another_one_is_left_out_for_now() -> None:
     ]
 
 
+def test_a_local_task_waits_for_its_site_however_long_that_takes() -> None:
+    times = run_time({("t", "near"): 40.0, ("t", "far"): 1.0, ("u", "far"): 20.0})
+    tasks = [task("t", "near"), task("u", "far")]
+    assert told(local(tasks, [view("near", 900.0), view("far")], times, NOW)) == ["t waits for near/0", "u at far/0"]
+
+
+def test_a_local_task_runs_elsewhere_where_its_site_will_have_no_slot() -> None:
+    times = run_time({("t", "far"): 1.0, ("u", "far"): 20.0})
+    tasks = [task("t", "near"), task("u", "far")]
+    slots = [view("near", None), view("far"), view("far", 30.0, index=1)]
+    assert told(local(tasks, slots, times, NOW)) == ["u at far/0", "t waits for far/1"]
+
+
 def test_without_slots_or_tasks_nothing_is_placed() -> None:
-    for place in (lease_aware, first_come):
+    for place in (lease_aware, first_come, local):
         assert place([], [view("a")], run_time({}), NOW) == []
         assert place([task("t")], [], run_time({}), NOW) == []
 

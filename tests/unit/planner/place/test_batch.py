@@ -74,7 +74,10 @@ def test_explain_has_maps_reduce_and_splits_by_site() -> None:
     )
     assert "  map: map of texts, a task for each split, at eu, us\n" in text
     assert "  reduce: reduce at eu, results at us\n    reads map as input\n" in text
-    assert "\nSplits\n  eu: 2, 6 MB\n  us: 1, 3 MB\nSites for the reduce\n  * eu: " in text
+    assert (
+        "\nSplits\n  eu: 2, 6 MB\n  us: 1, 3 MB\nSites for the reduce\n"
+        "  * eu: 3 MB of splits are elsewhere; decided when the maps have ended\n    us: 6 MB of splits" in text
+    )
     found = explain_json(plan)["batch"]
     assert found == {
         "scans": [],
@@ -84,6 +87,10 @@ def test_explain_has_maps_reduce_and_splits_by_site() -> None:
             {"stage": "map", "site": "us", "splits": 1, "size_bytes": 3_000_000, "left_out_bytes": 0},
         ],
         "reduce_site": "eu",
+        "reduce_sites": [
+            {"site": "eu", "expected": True, "elsewhere_bytes": 3_000_000},
+            {"site": "us", "expected": False, "elsewhere_bytes": 6_000_000},
+        ],
         "options": None,
     }
 
@@ -146,6 +153,7 @@ def test_explain_of_a_query_that_runs_whole_says_what_each_scan_sends() -> None:
         "table": "texts",
         "stage": "map",
         "columns": ["line"],
+        "distinct": False,
         "pushed": ["NOT line IS NULL"],
         "not_pushed": [
             {"condition": "(line RLIKE line)", "reason": "RLike is not known to succeed for every row"},

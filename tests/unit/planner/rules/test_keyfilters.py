@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ from planner.graph.batchoptions import KeyFilters
 from planner.graph.plan import DraftPlan, Split
 from planner.graph.whole import Scanned
 from planner.planning.drafts import with_columns, with_texts
-from planner.relations.catalog import Column
+from planner.relations.catalog import Column, TableStatistics
 from planner.rules.draft import with_scans
 from planner.rules.keyfilters import MAX_KEY_ROWS, with_key_filters
 from planner.values.scans import KeyFilter, SparkExpression, TableScan
@@ -27,6 +27,7 @@ CATALOG = catalog_of(
     CREATE TABLE lines (o BIGINT, price DOUBLE, note STRING) WITH ('connector' = 'other') AT us AT eu;
     CREATE TABLE orders (o BIGINT, c BIGINT, day DATE) WITH ('connector' = 'other') AT us AT eu;
     CREATE TABLE customers (c BIGINT, segment STRING) WITH ('connector' = 'other') AT us AT eu;
+    CREATE TABLE days (n INT) WITH ('connector' = 'other') AT us;
     """
 )
 SEGMENT = SparkExpression(
@@ -41,6 +42,7 @@ ORDERS = TableScan("orders", ("o", "c", "day"), (), (KeyFilter("o", 0, "o"), Key
 CUSTOMERS = TableScan("customers", ("c",), (SEGMENT,), (KeyFilter("c", 1, "c"),))
 ROWS = {"map": 600_000, "map2": 150_000, "map3": 15_000}
 PAIRS = (("us", "eu"), ("eu", "us"))
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SLOW = Topology({}, {pair: Link(*pair, 2e6, timedelta(milliseconds=50)) for pair in PAIRS}, "us")
 FAST = Topology({}, {(a, b): replace(link, bandwidth_bytes_per_s=1e10) for (a, b), link in SLOW.links.items()}, "us")
 
@@ -82,8 +84,8 @@ def test_the_smallest_table_gives_its_keys_first_and_the_filtered_one_its_own() 
     ]
     join = "(SELECT _key FROM {0} GROUP BY _key) AS of_{0} ON input.{1} = of_{0}._key"
     assert {stage.id: stage.sql for stage in draft.stages[:-1]} == {
-        "keys": "SELECT input.c AS _key FROM input WHERE input.segment = 'BUILDING' GROUP BY input.c",
-        "keys2": f"SELECT input.o AS _key FROM input JOIN {join.format('keys', 'c')} GROUP BY input.o",
+        "keys": "SELECT input.c AS _key FROM input WHERE input.segment = 'BUILDING' GROUP BY input.c ORDER BY _key",
+        "keys2": f"SELECT input.o AS _key FROM input JOIN {join.format('keys', 'c')} GROUP BY input.o ORDER BY _key",
         "map": f"SELECT o, price, note FROM input JOIN {join.format('keys2', 'o')}",
         "map2": f"SELECT o, c, day FROM input JOIN {join.format('keys', 'c')}",
         "map3": "SELECT c FROM input WHERE input.segment = 'BUILDING'",
@@ -137,6 +139,46 @@ def test_sites_without_rows_give_no_keys() -> None:
     assert found.stage("map").pinned == ("eu", "us")
 
 
+def test_counted_values_say_what_a_filter_is_worth() -> None:
+    text = "SELECT 1.0 AS price FROM orders RIGHT JOIN customers ON true"
+    draft = whole(replace(ORDERS, filters=(KeyFilter("c", 1, "c"),)), replace(CUSTOMERS, filters=()), text=text)
+    rows = {"map": 150_000, "map2": 15_000}
+    splits = [Split(s, (), 1000, m, rows=n // 2) for m, n in rows.items() for s in ("us", "eu")]
+
+    def expected(**distinct: int) -> tuple[int, int]:
+        counted = {"orders": TableStatistics(150_000, distinct, NOW)}
+        (found,) = with_key_filters(draft, splits, SLOW, KeyFilters.ALWAYS, counted).considered
+        return found.keys, found.saved_bytes
+
+    keys, saved = expected()
+    assert 0 < keys < 15_000
+    assert expected(c=15_000) == (keys, saved)
+    assert expected(c=keys) == (keys, 0)
+    assert expected(c=60_000)[1] > saved > 0
+
+
+def test_rows_that_no_footer_has_come_from_the_count() -> None:
+    draft = whole(LINES, ORDERS, CUSTOMERS)
+    # Even of those that have no size, as with tables of other connectors, each may have rows that give keys.
+    splits = [Split(s, (), 1000 * (s == "us"), stage.id) for stage in draft.map_stages for s in stage.pinned]
+    assert {f.reason for f in with_key_filters(draft, splits, SLOW).considered} == {"its rows are not known"}
+    counted = {
+        name: TableStatistics(n, {}, NOW)
+        for name, n in zip(("lines", "orders", "customers"), ROWS.values(), strict=True)
+    }
+    found = with_key_filters(draft, splits, SLOW, KeyFilters.TIME, counted)
+    assert taken(found) == taken(filtered(draft)) != []
+    assert {s.pinned for s in found.stages if s.kind is StageKind.TABLE} == {("eu", "us")}
+
+
+def test_keys_of_int_are_sent_as_bigint_which_compresses_better() -> None:
+    scans = (replace(ORDERS, filters=(KeyFilter("c", 1, "n"),)), TableScan("days", ("n",)))
+    draft = filtered(whole(*scans, text="SELECT 1.0 AS price FROM orders, days"), KeyFilters.ALWAYS)
+    assert draft.stage("keys").columns == (Column("_key", "BIGINT"),)
+    text = draft.stage("keys").sql.replace("\n", " ")
+    assert text == "SELECT CAST(input.n AS BIGINT) AS _key FROM input GROUP BY input.n ORDER BY _key"
+
+
 def test_keys_of_other_types_are_not_sent() -> None:
     scans = (replace(LINES, filters=(KeyFilter("note", 1, "segment"),)), TableScan("customers", ("segment",)))
     draft = filtered(whole(*scans, text="SELECT price FROM lines, customers"), KeyFilters.ALWAYS)
@@ -152,6 +194,29 @@ def test_a_table_is_filtered_when_each_of_its_scans_may_be() -> None:
     assert filtered(one, KeyFilters.ALWAYS).considered == ()
     two = whole(replace(LINES, filters=wanted), replace(LINES, filters=wanted), replace(ORDERS, filters=()), text=text)
     assert taken(filtered(two, KeyFilters.ALWAYS)) == ["lines.o by orders.o"]
+
+
+def test_rows_that_are_sent_once_are_filtered_before_that() -> None:
+    days = replace(ORDERS, columns=("c", "day"), filters=(KeyFilter("c", 1, "c"),), distinct=True)
+    text = "SELECT 1.0 AS price FROM orders RIGHT JOIN customers ON orders.c = customers.c"
+    draft = filtered(
+        whole(days, replace(CUSTOMERS, filters=()), text=text), KeyFilters.ALWAYS, rows={"map": 9, "map2": 3}
+    )
+    assert taken(draft) == ["orders.c by customers.c"]
+    assert draft.stage("map").sql.replace("\n", " ") == (
+        "SELECT c, day FROM input JOIN (SELECT _key FROM keys GROUP BY _key) AS of_keys "
+        "ON input.c = of_keys._key GROUP BY c, day"
+    )
+
+
+def test_two_scans_of_a_giver_with_the_same_conditions_give_the_same_keys() -> None:
+    """As in a sub-query that repeats the joins of the query around it."""
+    text = "SELECT a.price FROM lines a, lines b, orders c, orders d"
+    lines = [replace(LINES, filters=(KeyFilter("o", giver, "o"),)) for giver in (2, 3)]
+    orders = replace(ORDERS, filters=())
+    assert taken(filtered(whole(*lines, orders, orders, text=text), KeyFilters.ALWAYS)) == ["lines.o by orders.o"]
+    other = replace(orders, conditions=(replace(SEGMENT, arguments=(replace(SEGMENT.arguments[0], text="day"),) * 2),))
+    assert filtered(whole(*lines, orders, other, text=text), KeyFilters.ALWAYS).considered == ()
 
 
 def test_scans_of_one_table_do_not_filter_it() -> None:

@@ -81,6 +81,25 @@ def test_several_scans_of_a_table_share_what_they_have_in_common() -> None:
     assert sql_of(every)["map"] == "SELECT a FROM input"
 
 
+def test_equal_rows_are_sent_once_where_each_scan_says_so() -> None:
+    text = "SELECT t.a FROM t LEFT SEMI JOIN u ON t.a = u.a"
+    once = TableScan("t", ("a", "s"), (is_("b", "1"),), distinct=True)
+    draft = whole(text, once, over("u", "a"))
+    assert sql_of(draft)["map"] == "SELECT a, s FROM input WHERE input.b = 1 GROUP BY a, s"
+    assert [scan.distinct for scan in draft.scans] == [True, False]
+    both = whole(text, once, over("t", "a", "s"), over("u", "a"))
+    assert [scan.distinct for scan in both.scans] == [False, False, False]
+    assert (
+        sql_of(whole(text, TableScan("t", (), distinct=True), over("u", "a")))["map"] == "SELECT 1 AS _one FROM input"
+    )
+
+
+def test_floats_are_sent_as_they_are() -> None:
+    catalog = catalog_of("CREATE TABLE f (x DOUBLE) WITH ('connector' = 'other') AT us")
+    draft = whole("SELECT x FROM f EXCEPT SELECT 1 AS x", TableScan("f", ("x",), distinct=True), catalog=catalog)
+    assert sql_of(draft)["map"] == "SELECT x FROM input"
+
+
 def test_a_table_that_is_not_scanned_has_no_rows() -> None:
     draft = whole("SELECT t.a FROM t CROSS JOIN u", over("u"))
     assert sql_of(draft)["map"] == "SELECT 1 AS _one FROM input"

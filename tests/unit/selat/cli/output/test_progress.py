@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import selat
@@ -70,4 +71,24 @@ def test_show_has_tasks_local_share_and_waits() -> None:
         "local      2 of 3 (67%)",
         "scheduler  lease-aware",
         "waits      q-0001-aa/3: us/0 is nightly's; expected 2026-01-01 00:00:00",
+    ]
+
+
+def test_show_has_what_each_stage_did() -> None:
+    batch = selat.BatchProgress(
+        tasks=3, waiting=0, running=1, done=2, local=2, size_bytes=0, done_bytes=0, scheduler="lease-aware"
+    )
+    running, ended = selat.TaskState.RUNNING, selat.TaskState.ENDED
+    tasks = (
+        selat.TaskStatus("q.map.p0", "q", "map", "us", ended, "", None, rows_in=10, rows_out=4, bytes_out=2000),
+        selat.TaskStatus("q.map.p1", "q", "map", "eu", ended, "", None, rows_in=20, rows_out=5, bytes_out=1000),
+        selat.TaskStatus("q.reduce.p0", "q", "reduce", "us", running, "", None),
+    )
+    found = replace(info(batch), tasks=tasks)
+    assert found.stages[0] == selat.StageProgress("map", 2, 2, 30, 9, 3000)
+    lines = as_text(query_view(found, now=AT)).splitlines()
+    at = lines.index("stages")
+    assert [line.split() for line in lines[at + 2 : at + 4]] == [
+        ["map", "2", "2", "30", "9", "3.0", "kB"],
+        ["reduce", "1", "0", "0", "0", "0", "B"],
     ]
