@@ -15,7 +15,7 @@ RANKS = ("row_number", "rank", "dense_rank")
 
 WINDOW = "window"
 
-TOTAL_SCALARS = words("window named_struct struct upper lower length")
+TOTAL_SCALARS = words("window named_struct struct upper lower length least greatest")
 """Some of those that have a value for any argument, and do not fail."""
 
 TIME_UNIT_FUNCTIONS = words("dateadd date_add timestampadd datediff date_diff timestampdiff time_diff")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.functions.aggregates import DISTINCT_AGGREGATES, MERGEABLE
+from planner.functions.aggregates import DISTINCT_AGGREGATES, OVER_STREAMS
 from planner.functions.table import NOT_REPEATABLE, REASONS
 from planner.functions.traits import AGGREGATES, OTHER_WINDOWS
 from planner.sql.allowed import UNITS
@@ -113,7 +113,7 @@ def check_over_stream(query: exp.Expr, source: Source) -> None:
             hint = "QUALIFY row_number() OVER (PARTITION BY window ...) <= k."
             raise refuse(node, source, "OVER is possible only in QUALIFY", hint)
         if is_whole(node):
-            hint = f"{', '.join(MERGEABLE)} are possible."
+            hint = f"{', '.join(OVER_STREAMS)} are possible."
             raise refuse(node, source, f"the aggregate {function_name(node)} is not possible yet", hint)
 
 
@@ -123,9 +123,9 @@ def is_over(node: exp.Expr) -> bool:
 
 
 def is_whole(node: exp.Expr) -> bool:
-    """Whether it is an aggregate that needs all its rows at once."""
+    """Whether it is an aggregate that is not possible over streams."""
     name = function_name(node)
-    return name in AGGREGATES and name not in MERGEABLE and not _is_predicate(node)
+    return name in AGGREGATES and name not in OVER_STREAMS and not _is_predicate(node)
 
 
 def refuse(node: exp.Expr, source: Source, message: str, hint: str) -> UnsupportedSqlError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from planner.graph.expressions import WRITTEN
 from planner.graph.logical import (
     Aggregate,
     Filter,
@@ -129,5 +130,15 @@ def _all(conditions: Iterable[Expression]) -> str:
 
 
 def _words(node: Expression) -> str:
-    text = _VERSION.sub("(", render(node))
+    text = _VERSION.sub("(", render(_as_written(node)))
     return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}..."
+
+
+def _as_written(node: Expression) -> Expression:
+    """The expression with each call that is written in others as the query has it."""
+    root = exp.Paren(this=node.copy())
+    for part in list(root.walk()):
+        if WRITTEN in part.meta:
+            part.replace(exp.Var(this=part.meta[WRITTEN]))
+    found: Expression = root.this
+    return found

@@ -111,8 +111,8 @@ def test_what_only_looks_alike_is_possible(text: str) -> None:
         ("SELECT a FROM s UNION ALL SELECT b FROM s ORDER BY a", 1, 43, "ORDER BY"),
         ("SELECT a FROM s UNION ALL (SELECT b FROM s UNION ALL SELECT a FROM s LIMIT 2)", 1, 70, "LIMIT"),
         ("SELECT row_number() OVER (ORDER BY a) FROM s", 1, 8, "row_number() OVER (ORDER BY a"),
-        ("SELECT a,\n skewness(b) FROM s", 2, 2, "skewness"),
-        ("SELECT collect_list(a) FROM s", 1, 8, "collect_list"),
+        ("SELECT a,\n histogram_numeric(b, 3) FROM s", 2, 2, "histogram_numeric"),
+        ("SELECT count_min_sketch(a, 0.1, 0.9, 1) FROM s", 1, 8, "count_min_sketch"),
         ("SELECT sum(b) OVER () AS t FROM (SELECT b FROM s) AS d", 1, 8, "sum(b"),
         ("SELECT a FROM s JOIN (SELECT max(b) AS b FROM t) AS d ON a = d.b", 1, 30, "max(b) AS b FROM t) AS d"),
         (
