@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from planner.bind.binder import Window
+from planner.bind.groupingsets import GroupingSets
 from planner.bind.outputs import Output
 from planner.bind.scope import Member, Scope
 from planner.bind.streamjoins import SameWindow
@@ -79,6 +80,17 @@ class Select:
 
 
 @dataclass(frozen=True, slots=True)
+class Lateral:
+    """LATERAL VIEW: the rows that a generator makes of each row."""
+
+    member: Member
+    call: exp.Expr
+    outer: bool
+    joins: int = 0
+    """How many joins stand before it."""
+
+
+@dataclass(frozen=True, slots=True)
 class StreamSelect(Select):
     """A SELECT over rows of streams; derived tables that it reads are merged into it."""
 
@@ -99,6 +111,9 @@ class StreamSelect(Select):
     what is left for the MERGE."""
     sites: tuple[str, ...] = ()
     """Where the stream is read; set by `prune_sites`."""
+    laterals: tuple[Lateral, ...] = ()
+    sets: GroupingSets | None = None
+    """Of ROLLUP, CUBE and GROUPING SETS; None: each group is by all keys."""
 
     @property
     def columns(self) -> tuple[Output, ...]:
@@ -157,15 +172,6 @@ class Rollup:
     """Its node is the call, over a column of the rows below."""
     start: exp.Expr
     """The start of the row's own window: that column, or its field."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lateral:
-    """LATERAL VIEW: the rows that a generator makes of each row."""
-
-    member: Member
-    call: exp.Expr
-    outer: bool
 
 
 @dataclass(frozen=True, slots=True)

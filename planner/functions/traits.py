@@ -36,6 +36,15 @@ AGGREGATES = words("""
     """)
 """Every aggregate function of Spark 4.3's SQL; over streams, those that are not mergeable are refused."""
 
+ONE_COLUMN_GENERATORS = {"explode": "explode", "explode_outer": "explode"}
+"""Generators of one column, with what LATERAL VIEW calls; another name there is that of an OUTER one."""
+
+GENERATORS = words("""
+    explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple variant_explode
+    variant_explode_outer
+    """)
+"""Functions that make several rows of one."""
+
 BARE_NOT_REPEATABLE = words(
     "current_catalog current_database current_date current_path current_schema current_time current_timestamp "
     "current_user localtime localtimestamp session_user user"

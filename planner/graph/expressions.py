@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from planner.functions.aggregates import MERGEABLE, aggregate_of
-from planner.functions.traits import AGGREGATES
+from planner.functions.traits import AGGREGATES, GENERATORS
 from planner.relations.catalog import SITE_COLUMN
 from planner.sql.dialect import MAX_CHAIN, exp, name_node
 from planner.sql.refusals import function_name
@@ -81,6 +81,11 @@ def arguments_of(call: exp.Expr) -> tuple[exp.Expr, ...]:
 
 def first_aggregate(node: exp.Expr) -> exp.Expr | None:
     return next((part for part in node.walk() if is_aggregate(part)), None)
+
+
+def generates(nodes: Iterable[exp.Expr]) -> bool:
+    """Whether one of the expressions makes several rows of one."""
+    return any(function_name(part) in GENERATORS for node in nodes for part in node.walk())
 
 
 def replace_columns(node: exp.Expr, change: Callable[[exp.Column], exp.Expr]) -> exp.Expr:

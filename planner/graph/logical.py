@@ -126,6 +126,8 @@ class MergeAggregate:
     input: LogicalOperator
     keys: tuple[Expression, ...]
     """Besides the window."""
+    sets: int = 1
+    """Grouping sets: how many groups a row may be in."""
 
 
 @dataclass(frozen=True, slots=True)

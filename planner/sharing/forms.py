@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from planner.functions.traits import WINDOW
+from planner.functions.traits import GENERATORS, WINDOW
 from planner.graph.aggregates import combined, mean_of_all, mean_over_group, means, merged
 from planner.graph.expressions import is_aggregate
 from planner.graph.operators import (
@@ -38,14 +38,6 @@ from planner.sharing.canonical import Canonical, UnreadableError, conjuncts_of, 
 from planner.sql.dialect import exp, name_node
 from planner.sql.refusals import function_name
 from planner.values.names import BIN_COLUMN, RANK_COLUMN
-
-GENERATORS = frozenset(
-    (
-        *("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer"),
-        *("stack", "json_tuple", "variant_explode", "variant_explode_outer"),
-    )
-)
-"""Functions that make several rows of one."""
 
 DIGEST_CHARS = 32
 

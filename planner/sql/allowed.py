@@ -27,7 +27,7 @@ NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     **_nodes("Join", "this side kind on using"),
     **_nodes("Lateral", "this view outer alias"),
     **_nodes("From Where Having Qualify", "this"),
-    **_nodes("Group Order Distinct Tuple", "expressions"),
+    **_nodes("Group Order Distinct Tuple Rollup Cube GroupingSets", "expressions"),
     **_nodes("Ordered", "this desc nulls_first"),
     **_nodes("Limit Offset", "expression"),
     **_nodes("Fetch", "direction count limit_options"),
@@ -93,7 +93,6 @@ TABLE_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     **_nodes("Values", "expressions alias"),
     **_nodes("Join", "this side kind on using method"),
     **_nodes("Group", "expressions all rollup cube grouping_sets"),
-    **_nodes("Rollup Cube GroupingSets", "expressions"),
     # Besides what is written, how sqlglot would name the columns.
     exp.Pivot: words("""
         alias columns expressions fields identify_pivot_strings include_nulls pivot_column_naming prefixed_pivot_columns

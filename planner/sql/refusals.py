@@ -35,7 +35,10 @@ JOIN_HINT = (
     "columns and AND window(a.ts, '10 seconds') = window(b.ts, '10 seconds')."
 )
 DISTINCT_HINT = "SELECT DISTINCT window(ts, '10 seconds') AS w, x, ... gives the distinct rows of each window."
-GROUP_HINT = "Name the keys: GROUP BY window(ts, '10 seconds'), key, ..."
+GROUP_HINT = (
+    "Name the keys: GROUP BY window(ts, '10 seconds'), key, ..., ROLLUP (a, b), CUBE (c), GROUPING SETS (d, e)."
+)
+GROUPING_FUNCTIONS = ("grouping", "grouping_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,8 @@ CLAUSES = (
 MAX_JOINS = 64
 """The most joins of one SELECT: each is bound among all others, so planning time grows with more than their square."""
 
-BATCH_CLAUSES = ("order", "limit", "offset", "laterals")
+LATERALS = "laterals"
+BATCH_CLAUSES = ("order", "limit", "offset", LATERALS)
 """Arguments of a SELECT that are possible over tables; whether it is over tables is known when names are."""
 
 _PLAIN_ARGUMENTS = frozenset(
@@ -103,7 +107,7 @@ def check_block(select: exp.Expr, source: Source, tokens: Sequence[Token]) -> li
 def check_over_stream(query: exp.Expr, source: Source) -> None:
     """Raises UnsupportedSqlError at what only a query over tables can have, of a SELECT or a UNION ALL."""
     for clause in CLAUSES:
-        if query.args.get(clause.argument) and clause.argument in BATCH_CLAUSES:
+        if query.args.get(clause.argument) and clause.argument in BATCH_CLAUSES and clause.argument != LATERALS:
             tokens = block_tokens(query, tokenize(source))
             error = refuse_token(source, tokens, clause.tokens, clause.name, clause.hint)
             error.message += " over streams"
@@ -125,7 +129,8 @@ def is_over(node: exp.Expr) -> bool:
 def is_whole(node: exp.Expr) -> bool:
     """Whether it is an aggregate that is not possible over streams."""
     name = function_name(node)
-    return name in AGGREGATES and name not in OVER_STREAMS and not _is_predicate(node)
+    known = name in OVER_STREAMS or name in GROUPING_FUNCTIONS
+    return name in AGGREGATES and not known and not _is_predicate(node)
 
 
 def refuse(node: exp.Expr, source: Source, message: str, hint: str) -> UnsupportedSqlError:
@@ -236,8 +241,7 @@ def _check_group(tree: exp.Select, source: Source, tokens: Sequence[Token]) -> N
     group = tree.args.get("group")
     if group is None:
         return
-    nested = any(isinstance(key, exp.Cube | exp.Rollup | exp.GroupingSets) for key in group.expressions)
-    if nested or any(value for argument, value in group.args.items() if argument != "expressions"):
+    if any(value for argument, value in group.args.items() if argument != "expressions"):
         words = ("ROLLUP", "CUBE", "GROUPING SETS", "ALL", "DISTINCT")
         begin = _find(tokens, (TokenType.GROUP_BY,)).start
         token = next((t for t in tokens if t.start > begin and t.text.upper() in words), tokens[0])

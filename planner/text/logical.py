@@ -70,7 +70,8 @@ def _line(operator: LogicalOperator) -> str:
         case PartialAggregate():
             return f"PartialAggregate[{', '.join((f'window of {_window(operator.windows)}', *_each(operator.keys)))}]"
         case MergeAggregate():
-            return f"MergeAggregate[{_listed(operator.keys, windowed=True)}]"
+            sets = f"; {operator.sets} grouping sets" if operator.sets > 1 else ""
+            return f"MergeAggregate[{_listed(operator.keys, windowed=True)}{sets}]"
         case TopK():
             return _top_k(operator)
         case Project():

@@ -230,6 +230,8 @@ def _items(items: Sequence[Named]) -> str:
 
 def _item(item: Named) -> str:
     node = item.expression
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+        return render(node)
     plain = isinstance(node, exp.Column) and not node.table and node.name == item.name
     return quoted(item.name) if plain else f"{render(node)} AS {quoted(item.name)}"
 

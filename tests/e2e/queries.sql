@@ -416,3 +416,26 @@ GROUP BY window(a.ts, '10 seconds'), a.product
 SELECT w(a.ts, 10) AS s, a.product, (max({'t': a.ts, 'x': p.id})).x AS last, (max({'y': p.fee, 'x': p.id}) FILTER (p.fee IS NOT
 NULL)).x AS best, median(CAST(p.fee AS DOUBLE)) AS middle, count(*) AS n FROM orders a JOIN parcels p ON a.product = p.product AND
 a.quantity > 7 AND w(a.ts, 10) = w(p.ts, 10) GROUP BY 1, 2
+
+-- name: grouping_sets
+SELECT window.start AS s, site, express, CAST(grouping_id() AS INT) AS g, count(*) AS n, sum(fee) AS fee, avg(price)
+AS mean, count(DISTINCT quantity) AS q FROM orders GROUP BY window(ts, '10 seconds'), CUBE (site, express) HAVING count(*) > 2
+-- oracle
+SELECT w(ts, 10) AS s, site, express, CAST(GROUPING(site, express) AS INTEGER) AS g, count(*) AS n, CAST(sum(fee) AS DECIMAL(20,2))
+AS fee, avg(price) AS mean, count(DISTINCT quantity) AS q FROM orders GROUP BY 1, CUBE (site, express) HAVING count(*) > 2
+
+-- name: rows_of_a_generator
+SELECT id, part FROM (SELECT id, explode(array(product, site, upper(site))) AS part FROM orders WHERE quantity > 8) AS d
+WHERE part >= 'a' AND part <> 'eu'
+-- oracle
+SELECT id, part FROM (SELECT id, unnest([product, site, upper(site)]) AS part FROM orders WHERE quantity > 8) AS d
+WHERE part >= 'a' AND part <> 'eu'
+
+-- name: joined_rows_of_a_generator
+SELECT window.start AS s, n.category, t.again, count(*) AS n FROM (SELECT ts, quantity, explode_outer(if(express, array(product,
+upper(product)), array())) AS p FROM orders WHERE price > 10) AS d LEFT JOIN products AS n ON n.product = d.p
+LATERAL VIEW explode(array(1, quantity)) t AS again WHERE d.quantity < 3 GROUP BY window(ts, '30 seconds'), n.category, t.again
+-- oracle
+SELECT w(ts, 30) AS s, n.category, again, count(*) AS n FROM (SELECT *, unnest([1, quantity]) AS again FROM (SELECT ts, quantity,
+unnest(CASE WHEN express THEN [product, upper(product)] ELSE [NULL] END) AS p FROM orders WHERE price > 10)) AS d LEFT JOIN products
+AS n ON n.product = d.p WHERE d.quantity < 3 GROUP BY 1, 2, 3
