@@ -16,13 +16,14 @@ from planner.bind.binder import Window
 from planner.bind.clauses import is_grouped, site_named
 from planner.bind.derived import Derived, Names, Place
 from planner.bind.gathered import STATEMENT, Gathered, Text
-from planner.bind.joins import check_on
+from planner.bind.joins import check_on, only_of
 from planner.bind.laterals import HINT as LATERAL_HINT
 from planner.bind.laterals import bind_laterals, lifted
 from planner.bind.layers import layer_view, rows_member, with_layer
 from planner.bind.scope import Member, scope_of
 from planner.bind.selects import StreamSelect
 from planner.bind.streamselect import bind_stream_select
+from planner.bind.subqueries import without_subqueries
 from planner.bind.unions import (
     Substitution,
     check_branches,
@@ -37,6 +38,7 @@ from planner.bind.unions import (
     unlike,
 )
 from planner.graph.expressions import MAX_MERGED_NODES, is_small, placed
+from planner.relations.catalog import SITE_COLUMN
 from planner.sql.blocks import common_tables, from_items, operands
 from planner.sql.dialect import MAX_CHAIN, exp, offset_of
 from planner.sql.refusals import LATERALS, check_over_stream, refuse
@@ -96,6 +98,7 @@ class Composer:
     def _select(self, select: exp.Expr, place: Place) -> tuple[StreamSelect, ...]:
         assert isinstance(select, exp.Select)
         check_over_stream(select, place.source)
+        select = without_subqueries(select, lambda item: self._columns(item, place), place.source)
         first, *others = from_items(select)
         derived = self._names.derived(first, place)
         if derived is None:
@@ -108,6 +111,13 @@ class Composer:
             return self._over_rows(select, branches, derived, place)
         return (self._over_union(select, branches, derived, place),)
 
+    def _columns(self, item: exp.Expr, place: Place) -> frozenset[str]:
+        """Names of the columns of a stream or table."""
+        if self._names.derived(item, place) is not None:
+            return frozenset()
+        relation = self._names.relation(item, place)
+        return frozenset((SITE_COLUMN, *(column.name.lower() for column in relation.columns)))
+
     def _bound(
         self,
         select: exp.Select,
@@ -117,11 +127,16 @@ class Composer:
     ) -> StreamSelect:
         """One SELECT over these members; `below` is the window in which the streams of the first are joined."""
         functions = self._gathered.catalog.functions
+        only = [bool(only_of(join)) for join in select.args.get("joins") or []]
+        members = [(replace(m, hidden=hides), i) for (m, i), hides in zip(members, [False, *only], strict=True)]
         relations = scope_of(members, select, place.source, functions)
         laterals = bind_laterals(select, relations, self._gathered.next_lateral)
         made = [(lateral.member, node) for lateral, node in zip(laterals, select.args.get(LATERALS) or (), strict=True)]
         scope = scope_of([*members, *made], select, place.source, functions)
         query = replace(bind_stream_select(select, scope, renamed=place.renamed, below=below), laterals=laterals)
+        if any(0 < lateral.joins < len(query.joins) for lateral in laterals):
+            message = "IN and EXISTS behind both JOIN and LATERAL VIEW are not possible yet"
+            raise refuse(made[0][1], place.source, message, "Put the LATERAL VIEW, or the joins, into a sub-query.")
         if query.join_window is not None and laterals:
             raise refuse(made[0][1], place.source, "LATERAL VIEW over joined streams is not possible yet", LATERAL_HINT)
         self._gathered.site_named |= site_named(select, scope)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from planner.bind.binder import Binder
 from planner.bind.scope import Member, Scope
 from planner.bind.selects import Lateral, StreamSelect
+from planner.bind.subqueries import OF_WHERE
 from planner.functions.traits import GENERATORS, ONE_COLUMN_GENERATORS
 from planner.relations.catalog import Column, Relation, RelationKind
 from planner.sql.dialect import exp, name_node, offset_of
@@ -29,7 +30,7 @@ def bind_laterals(select: exp.Select, scope: Scope, next_view: Callable[[], str]
         UnsupportedSqlError, UnknownColumnError: with their place.
     """
     found: list[Lateral] = []
-    joins = len(select.args.get("joins") or [])
+    joins = sum(OF_WHERE not in join.meta for join in select.args.get("joins") or [])
     for node in select.args.get("laterals") or []:
         alias = node.args.get("alias")
         names = [name.name for name in alias.columns] if alias is not None else []

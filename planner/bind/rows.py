@@ -27,7 +27,7 @@ def joined_rows(
     for place, join in enumerate((None, *joins)):
         if join is not None:
             view = join.member.view
-            rows = Join(rows, given.get(view, Scan(view)), join.left, join.on)
+            rows = Join(rows, given.get(view, Scan(view)), join.left, join.on, join.only)
         for lateral in (found for found in laterals if found.joins == place):
             columns = tuple(column.name for column in lateral.member.relation.columns)
             rows = Generate(rows, lateral.call, lateral.member.view, columns, lateral.outer)

@@ -39,6 +39,13 @@ class Join:
     """A query that needs rows of all splits, and is therefore joined in the REDUCE; None: a relation."""
     where: tuple[exp.Expr, ...] = ()
     """Conjuncts that the joined rows are filtered by before they are joined; set by `push_conditions`."""
+    only: str = ""
+    """SEMI: rows with a match, once; ANTI: rows without one. The joined rows themselves have no columns then."""
+
+    @property
+    def keeps_unmatched(self) -> bool:
+        """Whether rows without a match are kept."""
+        return self.left or self.only == "ANTI"
 
     @property
     def window(self) -> Window | None:

@@ -44,6 +44,7 @@ def bind_stream_select(
         UnknownColumnError, UnsupportedSqlError, InvalidExpressionError: with their place.
     """
     joins = bind_joins(tree, scope)
+    scope = replace(scope, members=tuple(member for member in scope.members if not member.hidden))
     joined = below or _join_window(joins, scope)
     if below is not None:
         _check_window_below(tree, joins, below, scope)

@@ -20,7 +20,7 @@ from planner.bind.clauses import bind_where, check_group_parts, group_keys, is_g
 from planner.bind.derived import Derived, Names, Place
 from planner.bind.gathered import STATEMENT, Gathered, Text
 from planner.bind.groupingsets import has_sets
-from planner.bind.joins import bind_joins
+from planner.bind.joins import bind_joins, only_of
 from planner.bind.laterals import bind_laterals, member_of
 from planner.bind.outputs import Output, bind_outputs
 from planner.bind.scope import Member, Scope, scope_of
@@ -31,7 +31,7 @@ from planner.bind.unions import OpenUnion, branch_name, check_branches, unlike
 from planner.functions.traits import WINDOW
 from planner.graph.expressions import cast, conjuncts, first_aggregate
 from planner.relations.catalog import Column
-from planner.sql.blocks import block_nodes, common_tables, from_items, operands
+from planner.sql.blocks import block_nodes, common_tables, from_items, nested_queries, operands
 from planner.sql.dialect import exp, offset_of
 from planner.sql.refusals import function_name, refuse
 from planner.sql.source import Source
@@ -250,6 +250,10 @@ def _bound_select(select: exp.Select, scope: Scope, laterals: tuple[Lateral, ...
         raise refuse(
             select.args["group"], scope.source, "grouping sets are not computed in parts", "Such a query runs whole."
         )
+    places = [join.this for join in select.args.get("joins") or [] if only_of(join)]
+    for place in (*places, *nested_queries(select.args.get("where") or exp.Null())):
+        message = "sub-queries and semi joins are not computed in parts"
+        raise refuse(place, scope.source, message, "Such a query runs whole.")
     joins = bind_joins(select, scope)
     outputs = bind_outputs(select, Binder(scope, aliases=_window_name(select, scope)), renamed=renamed)
     aliases = _window_name(select, scope) | {output.name.lower(): output.expression for output in outputs}

@@ -166,7 +166,7 @@ def specialized(query: StreamSelect, branch: StreamSelect, change: Substitution)
 
 def _join(join: Join, change: Substitution) -> Join:
     view = change.tables.get(join.member.view, join.member.view)
-    return Join(replace(join.member, view=view), join.left, tuple(map(change, join.on)))
+    return replace(join, member=replace(join.member, view=view), on=tuple(map(change, join.on)))
 
 
 def merged_member(alias: str, inner: StreamSelect, columns: Mapping[str, exp.Expr]) -> Member:

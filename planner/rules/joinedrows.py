@@ -89,7 +89,7 @@ class JoinedRows:
         on = self._replaced(join.on)
         if join.same_window is not None:
             on.append(exp.EQ(this=_start_of(join.same_window.other), expression=_start_of(view)))
-        return operators.Join(rows, Scan(view), join.left, tuple(on))
+        return operators.Join(rows, Scan(view), join.left, tuple(on), join.only)
 
     def _replaced(self, parts: Sequence[exp.Expr]) -> list[exp.Expr]:
         return [self._replace(part) for part in parts]

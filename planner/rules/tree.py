@@ -74,7 +74,7 @@ class _Names:
     def join(self, join: Join, rows: LogicalOperator, other: LogicalOperator) -> LogicalOperator:
         name = join.member.relation.name if join.window is None else join.member.alias
         windows = None if join.window is None else _windows(join.window)
-        return logical.Join(rows, other, name, join.left, self.each(join.on), join.same_site, windows)
+        return logical.Join(rows, other, name, join.left, self.each(join.on), join.same_site, windows, join.only)
 
     def results(self, select: Select, rows: LogicalOperator, *, windowed: bool) -> LogicalOperator:
         """HAVING, QUALIFY and the select list."""

@@ -70,6 +70,7 @@ class JoinForm:
     view: str
     left: bool
     on: frozenset[Term]
+    only: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class Form:
     def rows_digest(self) -> str:
         """Of the rows before they are filtered, grouped and projected."""
         base = self.base if isinstance(self.base, str) else f"of {self.base.digest}"
-        joins = (digest([j.view, str(j.left), *_labels(j.on)]) for j in self.joins)
+        joins = (digest([j.view, str(j.left), *([j.only] if j.only else []), *_labels(j.on)]) for j in self.joins)
         return digest([base, *joins])
 
     @property
@@ -248,7 +249,7 @@ class _Reader:
         rows = _Rows(left.form, None, resolve, both)
         on = frozenset(self._conditions(join.on, rows))
         assert isinstance(right.form.base, str)
-        form = replace(left.form, joins=(*left.form.joins, JoinForm(right.form.base, join.left, on)))
+        form = replace(left.form, joins=(*left.form.joins, JoinForm(right.form.base, join.left, on, join.only)))
         return replace(rows, form=form)
 
     def _filtered(self, below: _Rows, conditions: Sequence[exp.Expr]) -> _Rows:

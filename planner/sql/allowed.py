@@ -54,7 +54,8 @@ NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     **_nodes("Like ILike", "this expression negate"),
     **_nodes("RegexpLike Escape", "this expression"),
     **_nodes("Neg Not BitwiseNot Paren Any All", "this"),
-    **_nodes("In", "this expressions"),
+    **_nodes("In", "this expressions query"),
+    **_nodes("Exists", "this"),
     **_nodes("Between", "this low high"),
     **_nodes("Bracket", "this expressions"),
     **_nodes("Case", "this ifs default"),
@@ -100,7 +101,6 @@ TABLE_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
         """),
     **_nodes("PivotAlias", "this alias"),
     # operators and calls
-    **_nodes("Exists", "this"),
     **_nodes("In", "this expressions query field"),
     **_nodes("WithinGroup", "this expression"),
     **_nodes("Window", "this partition_by order spec over alias"),

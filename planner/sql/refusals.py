@@ -189,13 +189,20 @@ def _check_subqueries(select: exp.Select, source: Source) -> list[exp.Expr]:
     """The queries in FROM; a query elsewhere than in FROM or WITH is refused."""
     derived = [item for item in from_items(select) if isinstance(item, exp.Subquery)]
     common = [table.this for table in common_tables(select)]
+    conditions = [query for query in nested_queries(select) if _is_condition(query, select)]
     for query in nested_queries(select):
-        if not any(query is known for known in (*derived, *common)):
+        if not any(query is known for known in (*derived, *common, *conditions)):
             raise _refuse_subquery(query, source)
     for item in derived:
         if not isinstance(unwrapped_item(item), exp.Query):
             raise _refuse_subquery(item, source)
-    return [unwrapped_item(item) for item in derived]
+    return [*map(unwrapped_item, derived), *map(unwrapped, conditions)]
+
+
+def _is_condition(query: exp.Expr, select: exp.Select) -> bool:
+    """Whether it is the query of IN or EXISTS in WHERE."""
+    inside = isinstance(query.parent, exp.Exists) or (isinstance(query.parent, exp.In) and query.arg_key == "query")
+    return inside and query.find_ancestor(exp.Where, exp.Select) is select.args.get("where")
 
 
 def unwrapped_item(item: exp.Subquery) -> exp.Expr:
@@ -207,10 +214,10 @@ def _refuse_subquery(query: exp.Expr, source: Source) -> UnsupportedSqlError:
     inner = unwrapped(query.this) if isinstance(query, exp.Subquery) else query
     offset = int((inner if FIRST in inner.meta else query).meta.get(FIRST, offset_of(query) or 0))
     return UnsupportedSqlError(
-        "a sub-query is possible only in FROM",
+        "a sub-query is possible only in FROM, and behind IN and EXISTS in WHERE",
         position=source.position(offset),
         found=source.text[offset : offset + 6].strip(),
-        hint="Sub-queries can stand in FROM and WITH; a table can be joined by its name.",
+        hint="Sub-queries can stand in FROM and WITH, and in WHERE behind IN and EXISTS; tables can be joined.",
     )
 
 
@@ -285,7 +292,7 @@ def _check_join(join: exp.Join, source: Source, tokens: Sequence[Token]) -> None
     side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
     method = (join.args.get("method") or "").upper()
     name = " ".join(part for part in (method, side, kind, "JOIN") if part)
-    possible = side in ("", "LEFT") and kind in ("", "INNER", "OUTER") and not method
+    possible = side in ("", "LEFT") and kind in ("", "INNER", "OUTER", "SEMI", "ANTI") and not method
     if not possible or (kind == "OUTER" and not side):
         start = offset_of(join.this) or 0
         words = (method, side, kind, "JOIN", ",")

@@ -102,7 +102,8 @@ def _join(join: Join) -> str:
 
 
 def _kind(join: Join | JoinOfWindows) -> str:
-    return "LEFT" if join.left else "INNER"
+    only = join.only if isinstance(join, Join) else ""
+    return only or ("LEFT" if join.left else "INNER")
 
 
 def _top_k(top_k: TopK) -> str:

@@ -118,7 +118,7 @@ def _rows(operator: Operator) -> str:
         case Alias():
             return f"({spark_sql(operator.input)}) AS {quoted(operator.name)}"
         case Join():
-            kind = "LEFT JOIN" if operator.left else "JOIN"
+            kind = f"LEFT {operator.only} JOIN" if operator.only else "LEFT JOIN" if operator.left else "JOIN"
             return f"{_rows(operator.left_input)} {kind} {_rows(operator.right_input)} ON {conjunction(operator.on)}"
         case Generate():
             outer = "OUTER " if operator.outer else ""

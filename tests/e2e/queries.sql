@@ -439,3 +439,19 @@ LATERAL VIEW explode(array(1, quantity)) t AS again WHERE d.quantity < 3 GROUP B
 SELECT w(ts, 30) AS s, n.category, again, count(*) AS n FROM (SELECT *, unnest([1, quantity]) AS again FROM (SELECT ts, quantity,
 unnest(CASE WHEN express THEN [product, upper(product)] ELSE [NULL] END) AS p FROM orders WHERE price > 10)) AS d LEFT JOIN products
 AS n ON n.product = d.p WHERE d.quantity < 3 GROUP BY 1, 2, 3
+
+-- name: in_and_exists
+SELECT window.start AS s, o.product, count(*) AS n FROM orders AS o WHERE o.product IN (SELECT product FROM products WHERE
+category <> 'A') AND o.quantity NOT IN (SELECT CAST(amount AS INT) FROM stock WHERE amount < 5) AND NOT EXISTS (SELECT 1 FROM
+recalls AS r WHERE r.product = o.product) GROUP BY window(ts, '30 seconds'), o.product
+-- oracle
+SELECT w(ts, 30) AS s, o.product, count(*) AS n FROM orders AS o WHERE o.product IN (SELECT product FROM products WHERE
+category <> 'A') AND o.quantity NOT IN (SELECT CAST(amount AS INT) FROM stock WHERE amount < 5) AND NOT EXISTS (SELECT 1 FROM
+recalls AS r WHERE r.product = o.product) GROUP BY 1, 2
+
+-- name: anti_join
+SELECT o.id, o.site FROM orders AS o LEFT ANTI JOIN stock AS k ON k.product = o.product AND k.site = o.site AND k.amount >
+o.quantity WHERE o.quantity > 7
+-- oracle
+SELECT o.id, o.site FROM orders AS o ANTI JOIN stock AS k ON k.product = o.product AND k.site = o.site AND k.amount >
+o.quantity WHERE o.quantity > 7
