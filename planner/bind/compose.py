@@ -16,7 +16,7 @@ from planner.bind.binder import Window
 from planner.bind.clauses import is_grouped, site_named
 from planner.bind.derived import Derived, Names, Place
 from planner.bind.gathered import STATEMENT, Gathered, Text
-from planner.bind.joins import check_on, only_of
+from planner.bind.joins import check_on, is_equality, only_of
 from planner.bind.laterals import HINT as LATERAL_HINT
 from planner.bind.laterals import bind_laterals, lifted
 from planner.bind.layers import layer_view, rows_member, with_layer
@@ -142,6 +142,9 @@ class Composer:
         self._gathered.site_named |= site_named(select, scope)
         self._gathered.note_stars(place.text, select, scope)
         self._gathered.note_joins(place.text, query.joins)
+        for join in query.joins:
+            if not (join.member.is_stream or any(is_equality(conjunct, join.member.view) for conjunct in join.on)):
+                self._gathered.note(join.member.alias, "no equality: each row is compared with all its rows")
         for member, item in members:
             self._check_expressions(derived_expressions(query, member), member.alias, item, place)
         return query

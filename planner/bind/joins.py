@@ -16,18 +16,25 @@ from planner.sql.dialect import exp, offset_of
 from planner.sql.refusals import refuse
 
 ONLY_HINT = "Over tables they are possible; streams are joined by JOIN and LEFT JOIN in equal windows."
-EQUALITY_HINT = "A join needs an equality: ON stream.x = other.y, or USING (x)."
+EQUALITY_HINT = "Say which rows match: ON stream.x = other.y, or USING (x)."
 
 
-def bind_joins(tree: exp.Select, scope: Scope) -> tuple[Join, ...]:
+def bind_joins(tree: exp.Select, scope: Scope, *, by_equality: bool = False) -> tuple[Join, ...]:
     """The joins, in order.
+
+    Args:
+        tree: the SELECT.
+        scope: what stands in FROM and behind each JOIN, then lateral views.
+        by_equality: tables too are joined by an equality.
 
     Raises:
         UnsupportedSqlError: one has no equality, or is of streams without equal windows.
         UnknownColumnError: at a name that means nothing there.
     """
     joins = tree.args.get("joins") or []
-    return tuple(_bind_join(join, _known(scope, index, len(joins), join)) for index, join in enumerate(joins))
+    return tuple(
+        _bind_join(join, _known(scope, index, len(joins), join), by_equality) for index, join in enumerate(joins)
+    )
 
 
 def _known(scope: Scope, index: int, joins: int, join: exp.Join) -> Scope:
@@ -43,7 +50,7 @@ def only_of(join: exp.Expr) -> str:
     return kind if kind in ("SEMI", "ANTI") else ""
 
 
-def _bind_join(join: exp.Join, scope: Scope) -> Join:
+def _bind_join(join: exp.Join, scope: Scope, by_equality: bool) -> Join:
     member = scope.members[-1]
     if only := only_of(join):
         if member.is_stream:
@@ -53,7 +60,8 @@ def _bind_join(join: exp.Join, scope: Scope) -> Join:
             raise refuse(join.this, scope.source, message, ONLY_HINT)
         return Join(member, left=False, on=conditions(join, scope), only=only)
     equal, found = same_window(conditions(join, scope), scope, at=place_of(join))
-    if not any(is_equality(conjunct, member.view) for conjunct in found):
+    needed = by_equality or member.is_stream
+    if needed and not any(is_equality(conjunct, member.view) for conjunct in found):
         raise refuse(
             place_of(join), scope.source, f"the join with {member.alias} has no equality of columns", EQUALITY_HINT
         )

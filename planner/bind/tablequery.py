@@ -254,7 +254,7 @@ def _bound_select(select: exp.Select, scope: Scope, laterals: tuple[Lateral, ...
     for place in (*places, *nested_queries(select.args.get("where") or exp.Null())):
         message = "sub-queries and semi joins are not computed in parts"
         raise refuse(place, scope.source, message, "Such a query runs whole.")
-    joins = bind_joins(select, scope)
+    joins = bind_joins(select, scope, by_equality=True)
     outputs = bind_outputs(select, Binder(scope, aliases=_window_name(select, scope)), renamed=renamed)
     aliases = _window_name(select, scope) | {output.name.lower(): output.expression for output in outputs}
     keys = group_keys(select, outputs, Binder(scope, aliases=aliases))

@@ -292,7 +292,7 @@ def _check_join(join: exp.Join, source: Source, tokens: Sequence[Token]) -> None
     side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
     method = (join.args.get("method") or "").upper()
     name = " ".join(part for part in (method, side, kind, "JOIN") if part)
-    possible = side in ("", "LEFT") and kind in ("", "INNER", "OUTER", "SEMI", "ANTI") and not method
+    possible = side in ("", "LEFT") and kind in ("", "INNER", "OUTER", "CROSS", "SEMI", "ANTI") and not method
     if not possible or (kind == "OUTER" and not side):
         start = offset_of(join.this) or 0
         words = (method, side, kind, "JOIN", ",")

@@ -98,12 +98,13 @@ def _join(join: Join) -> str:
     if join.windows is not None:
         where = f" in each window of {_window(join.windows)}"
     name = "Join" if join.windows is None else "WindowJoin"
-    return f"{name}[{_kind(join)} {join.name}{where} ON {_all(join.on)}]"
+    on = f" ON {_all(join.on)}" if join.on else ""
+    return f"{name}[{_kind(join)} {join.name}{where}{on}]"
 
 
 def _kind(join: Join | JoinOfWindows) -> str:
     only = join.only if isinstance(join, Join) else ""
-    return only or ("LEFT" if join.left else "INNER")
+    return only or ("LEFT" if join.left else "INNER" if join.on else "CROSS")
 
 
 def _top_k(top_k: TopK) -> str:

@@ -238,6 +238,8 @@ def _item(item: Named) -> str:
 
 def conjunction(parts: Sequence[Expression]) -> str:
     """Conditions that must all hold. To Spark `FROM t WHERE (flag)` would be the table under the alias `where`."""
+    if not parts:
+        return "TRUE"
     bare = (part.unnest() if _is_word(part.unnest()) else part for part in parts)
     return " AND ".join(render(part if _binds_tightly(part) else enclosed(part)) for part in bare)
 

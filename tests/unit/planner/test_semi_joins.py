@@ -1,4 +1,4 @@
-"""IN, EXISTS, SEMI and ANTI JOIN of streams with tables give what DuckDB gives over all rows."""
+"""Streams with tables, by IN, EXISTS, SEMI, ANTI and CROSS JOIN and without equality, give what DuckDB gives."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ QUERIES = (
     "SELECT c.k, c.site FROM s AS c WHERE EXISTS (SELECT 1 FROM t WHERE k = c.k AND site = c.site)",
     "SELECT d.k FROM (SELECT k, upper(w) AS u FROM s WHERE k IN (SELECT k FROM t)) AS d "
     "WHERE d.u NOT IN (SELECT name FROM t)",
+    "SELECT s.k, t.name FROM s CROSS JOIN t WHERE t.x > 4",
+    "SELECT s.k, t.name FROM s JOIN t ON s.v > t.x AND t.name = 'x'",
+    "SELECT s.k, t.name FROM s LEFT JOIN t ON s.v BETWEEN t.x AND t.x + 2 AND s.k > 1",
 )
 
 
@@ -75,6 +78,16 @@ def test_what_generators_make_can_be_looked_for() -> None:
 def test_explain_shows_the_kind_of_the_join() -> None:
     lines = logical_lines(draft_of("SELECT w FROM s WHERE k NOT IN (SELECT k FROM t)", CATALOG).logical)
     assert lines[1].startswith("  Join[ANTI t ON ")
+
+
+def test_explain_says_where_rows_are_compared_with_all_rows() -> None:
+    draft = draft_of("SELECT s.k FROM s CROSS JOIN t", CATALOG)
+    assert logical_lines(draft.logical, draft.notes)[1:] == (
+        "  Join[CROSS t]",
+        "    Scan[s at ap, eu, us]",
+        "    Scan[t at eu, us]",
+        "(t: no equality: each row is compared with all its rows)",
+    )
 
 
 def test_tables_alone_run_whole() -> None:
