@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from planner.bind.scope import Scope
-from planner.functions.settled import SETTLED, Settled
+from planner.functions.settled import ASCENDING, DESCENDING, SETTLED, Settled
 from planner.graph.aggregates import filled, filtered
 from planner.graph.expressions import WRITTEN, arguments_of, first_aggregate, is_aggregate, is_distinct
 from planner.sql.dialect import exp, offset_of, parse_template, render, snippet
@@ -16,7 +16,7 @@ _SETTLED = "settled"
 """Key of the metadata of an aggregate that is part of what such a call is written as."""
 
 _ARGUMENTS = ("x", "y", "z")
-_OUTER = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
+_OUTER = (exp.WithinGroup, exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 
 
 def settle_calls(root: exp.Expr, scope: Scope, lost_time: str) -> None:
@@ -52,6 +52,7 @@ class _Call:
             message = "an aggregate inside an aggregate is not possible"
             raise refuse(nested, self._scope.source, message, "Use one of them.")
         self._check_arguments(entry)
+        self._check_order(entry)
         made = filled(self._template(entry), self._values(entry))
         outermost = self._around[-1] if self._around else self._call
         for node in self._around:
@@ -73,11 +74,33 @@ class _Call:
             if place < len(self._arguments) and not _is_constant(self._arguments[place]):
                 message = f"argument {place + 1} of {self._name} must be written out"
                 raise self._invalid(self._arguments[place], entry, message)
-        if self._name == "percentile" and not all(map(_is_rank, _listed(self._arguments[1]))):
+        ranks = {"percentile": 1, "percentile_cont": 0, "percentile_disc": 0}.get(self._name)
+        if ranks is not None and not all(map(_is_rank, _listed(self._arguments[ranks]))):
             message = "the percentile must be a number from 0 to 1, or an array of them"
-            raise self._invalid(self._arguments[1], entry, message)
+            raise self._invalid(self._arguments[ranks], entry, message)
+
+    def _check_order(self, entry: Settled) -> None:
+        """Refuses WITHIN GROUP where it is not possible, of several expressions, or with NULLs elsewhere than Spark."""
+        order = self._order()
+        if entry.only_within and (order is None or function_name(self._arguments[0]) == "array"):
+            raise self._invalid(self._call, entry, f"{self._name} takes one number and WITHIN GROUP")
+        if order is None:
+            return
+        source = self._scope.source
+        if entry.within is None:
+            message = f"{self._name} WITHIN GROUP is not possible"
+            raise refuse(self._call, source, message, f"{entry.usage(self._name)} is possible.")
+        first, *more = order
+        usual = bool(first.args.get("nulls_first")) != bool(first.args.get("desc"))
+        if more or not usual or is_distinct(self._call):
+            message = "WITHIN GROUP orders by one expression, with NULLs where Spark has them, and not with DISTINCT"
+            raise refuse(self._call, source, message, f"{self._name}(...) WITHIN GROUP (ORDER BY x DESC) is possible.")
 
     def _template(self, entry: Settled) -> str:
+        order = self._order()
+        if order is not None and entry.within is not None:
+            sort = DESCENDING if order[0].args.get("desc") else ASCENDING
+            return entry.within(sort, self._time() is not None)
         if self._name == "percentile" and function_name(self._arguments[1]) == "array":
             return SETTLED["percentiles"].template
         if is_distinct(self._call):
@@ -103,8 +126,15 @@ class _Call:
             tree = parse_template(f"SELECT {entry.default}")
             assert tree is not None
             values[_ARGUMENTS[entry.arguments[1] - 1]] = tree.expressions[0]
+        if (order := self._order()) is not None:
+            values["o"] = order[0].this
         time = self._time()
         return values if time is None else {**values, "t": time}
+
+    def _order(self) -> list[exp.Expr] | None:
+        """Of WITHIN GROUP; None: there is none."""
+        found = next((node for node in self._around if isinstance(node, exp.WithinGroup)), None)
+        return None if found is None else list(found.expression.expressions)
 
     def _time(self) -> exp.Expr | None:
         stream = self._scope.stream

@@ -100,11 +100,15 @@ def _of_rows(query: exp.Expr, alias: str, columns_of: Columns, source: Source) -
     table = from_items(query)[0] if plain else None
     if not isinstance(table, exp.Table) or extra or any(nested_queries(query.args.get("where") or exp.Null())):
         raise refuse(query, source, "the sub-query of EXISTS must filter one table", HINT)
+    own, names = table.alias_or_name.lower(), columns_of(table)
+    for selected in query.expressions:
+        if not (isinstance(selected, exp.Star | exp.Literal) or selected.name.lower() in names):
+            message = "what EXISTS selects must be *, a value, or a column of its table"
+            raise refuse(selected, source, message, "EXISTS (SELECT 1 FROM t WHERE ...).")
     item = table.copy()
     item.set("alias", exp.TableAlias(this=name_node(alias)))
     where = query.args.get("where")
     on = exp.Paren(this=where.this.copy() if where is not None else exp.Boolean(this=True))
-    own, names = table.alias_or_name.lower(), columns_of(table)
     for column in list(on.find_all(exp.Column)):
         if column.table.lower() == own or (not column.table and column.name.lower() in names):
             start = offset_of(column)

@@ -251,8 +251,9 @@ def _bound_select(select: exp.Select, scope: Scope, laterals: tuple[Lateral, ...
             select.args["group"], scope.source, "grouping sets are not computed in parts", "Such a query runs whole."
         )
     places = [join.this for join in select.args.get("joins") or [] if only_of(join)]
+    places += [node for node in block_nodes(select) if isinstance(node, exp.WithinGroup)]
     for place in (*places, *nested_queries(select.args.get("where") or exp.Null())):
-        message = "sub-queries and semi joins are not computed in parts"
+        message = "sub-queries, semi joins and WITHIN GROUP are not computed in parts"
         raise refuse(place, scope.source, message, "Such a query runs whole.")
     joins = bind_joins(select, scope, by_equality=True)
     outputs = bind_outputs(select, Binder(scope, aliases=_window_name(select, scope)), renamed=renamed)

@@ -5,6 +5,7 @@ values at once. Over streams each is written by a template in Spark SQL, over th
 `planner.functions.aggregates`. The names in a template are
 
     x, y, z    the arguments
+    o          the order of WITHIN GROUP; the argument of a percentile
     t          the event time of the row
 
 What is equal in all that orders is equal in all that is returned, so every order of arrival gives the same value.
@@ -12,7 +13,7 @@ What is equal in all that orders is equal in all that is returned, so every orde
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
@@ -33,6 +34,10 @@ class Settled:
     """The template over DISTINCT values; empty: DISTINCT is not possible."""
     without_time: str = ""
     """The template where rows have no event time: over the rows of windows; empty: it is not possible there."""
+    within: Callable[[str, bool], str] | None = None
+    """The template of WITHIN GROUP, from the function that sorts, and whether rows have an event time."""
+    only_within: bool = False
+    """It needs WITHIN GROUP."""
     form: str = "{name}(x)"
     """How it is called, for messages."""
 
@@ -48,6 +53,28 @@ def _sorted(value: str, then: str) -> str:
 
 def _set(value: str, then: str) -> str:
     return f"element_at(transform(array(sort_array(collect_set({value}))), l -> {then}), 1)"
+
+
+ASCENDING, DESCENDING = "sort_array({})", "reverse(sort_array({}))"
+"""How WITHIN GROUP sorts."""
+
+
+def _percentile(then: str) -> Settled:
+    """A percentile of what WITHIN GROUP orders by; `then` makes it of the sorted values, as `l`, and the rank `x`."""
+
+    def within(sort: str, timed: bool) -> str:
+        del timed
+        return f"element_at(transform(array({sort.format('collect_list(CAST(o AS DOUBLE))')}), l -> {then}), 1)"
+
+    form = "{name}(0.95) WITHIN GROUP (ORDER BY x)"
+    return Settled("", arguments=(1, 1), constants=(0,), within=within, only_within=True, form=form)
+
+
+def _text_within(sort: str, timed: bool) -> str:
+    """The texts in an order, then of event time, then of their own."""
+    fields = "'o', o, 't', t, 'x', x" if timed else "'o', o, 'x', x"
+    values = f"collect_list(CASE WHEN x IS NOT NULL THEN named_struct({fields}) END)"
+    return f"element_at(transform(array(transform({sort.format(values)}, e -> e.x)), l -> {_JOINED}), 1)"
 
 
 _AT_TIME = "CASE WHEN x IS NOT NULL THEN named_struct('t', t, 'x', x) END"
@@ -92,6 +119,7 @@ _TEXT = Settled(
     constants=(1,),
     distinct=_set("x", _JOINED),
     without_time=_sorted("x", _JOINED),
+    within=_text_within,
     form="{name}(x, ', ')",
 )
 _DOUBLE = "CAST(x AS DOUBLE)"
@@ -122,6 +150,8 @@ SETTLED: Mapping[str, Settled] = {
         constants=(1,),
         form="{name}(x, 0.95) or {name}(x, array(0.5, 0.95))",
     ),
+    "percentile_cont": _percentile(f"element_at({_AT_RANKS.format(ranks='array(x)')}, 1)"),
+    "percentile_disc": _percentile("get(l, greatest(CAST(ceil(CAST(x AS DOUBLE) * size(l)) AS INT) - 1, 0))"),
     "percentiles": Settled(_sorted(_DOUBLE, _AT_RANKS.format(ranks="y")), arguments=(2, 2), constants=(1,)),
 }
 """By name; `percentiles` is `percentile` at an array of ranks."""

@@ -65,6 +65,7 @@ NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     **_nodes("Filter Transform Extract", "this expression"),
     **_nodes("Lambda", "this expressions"),
     **_nodes("IgnoreNulls RespectNulls", "this"),
+    **_nodes("WithinGroup", "this expression"),
     **_nodes("Window", "this partition_by order spec over"),
     **_nodes("WindowSpec", "kind start start_side end end_side"),
     **_nodes("Concat", "expressions safe coalesce"),
@@ -102,7 +103,6 @@ TABLE_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     **_nodes("PivotAlias", "this alias"),
     # operators and calls
     **_nodes("In", "this expressions query field"),
-    **_nodes("WithinGroup", "this expression"),
     **_nodes("Window", "this partition_by order spec over alias"),
 }
 """The same for a query over tables alone that Spark runs as it is written: syntax that cannot run in parts, too."""

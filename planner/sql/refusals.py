@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.functions.aggregates import DISTINCT_AGGREGATES, OVER_STREAMS
+from planner.functions.settled import SETTLED
 from planner.functions.table import NOT_REPEATABLE, REASONS
 from planner.functions.traits import AGGREGATES, OTHER_WINDOWS
 from planner.sql.allowed import UNITS
@@ -363,8 +364,8 @@ def function_name(node: exp.Expr) -> str:
 
 def _check_function(node: exp.Expr, source: Source) -> None:
     check_callable(node, source)
-    if isinstance(node.parent, exp.WithinGroup):
-        name = function_name(node)
+    name = function_name(node)
+    if isinstance(node.parent, exp.WithinGroup) and (name not in SETTLED or SETTLED[name].within is None):
         raise refuse(node, source, f"{name} WITHIN GROUP is not possible yet", "percentile_approx(x, 0.5) is possible.")
 
 

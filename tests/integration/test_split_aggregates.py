@@ -191,6 +191,16 @@ ORDERED = {
     "e -> e.m)",
     "listagg(k, ',') FILTER (WHERE v < 50)": "listagg(k, ',') FILTER (WHERE v < 50)",
     "string_agg(DISTINCT k)": "listagg(DISTINCT k)",
+    **{
+        call: call
+        for call in (
+            "percentile_cont(0.3) WITHIN GROUP (ORDER BY v)",
+            "percentile_cont(0.9) WITHIN GROUP (ORDER BY d DESC) FILTER (WHERE v < 90)",
+            "percentile_disc(0.3) WITHIN GROUP (ORDER BY v)",
+            "percentile_disc(0.7) WITHIN GROUP (ORDER BY m DESC)",
+            "listagg(CAST(v AS STRING), ',') WITHIN GROUP (ORDER BY v DESC) FILTER (WHERE v < 50)",
+        )
+    },
 }
 
 

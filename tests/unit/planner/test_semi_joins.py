@@ -104,6 +104,8 @@ REFUSED = [
     ("SELECT k FROM s WHERE (k, v) IN (SELECT k, x FROM t)", 41),
     ("SELECT k FROM s WHERE k IN (SELECT k, x FROM t)", 36),
     ("SELECT k FROM s WHERE EXISTS (SELECT 1 FROM t JOIN t AS u ON t.k = u.k)", 38),
+    ("SELECT k FROM s WHERE EXISTS (SELECT current_timestamp FROM t)", 38),
+    ("SELECT k FROM s WHERE EXISTS (SELECT upper(name) FROM t)", 38),
     ("SELECT s.k FROM s SEMI JOIN s AS o ON s.k = o.k", 29),
     (
         "SELECT n FROM (SELECT count(*) AS n FROM s GROUP BY window(ts, '1 second')) AS d WHERE n IN (SELECT k FROM t)",

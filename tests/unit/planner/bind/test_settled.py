@@ -17,7 +17,9 @@ def stages(select_list: str, *, after: str = f"FROM clicks {W}") -> str:
     return " ".join(stage.sql for stage in draft_of(f"SELECT {select_list} {after}").stages)
 
 
-@pytest.mark.parametrize("name", sorted(SETTLED.keys() - {"percentiles"}))
+@pytest.mark.parametrize(
+    "name", sorted(name for name, entry in SETTLED.items() if entry.template and name != "percentiles")
+)
 def test_every_entry_is_written_in_aggregates_of_any_order(name: str) -> None:
     entry = SETTLED[name]
     arguments = ("ms", "0.5" if name == "percentile" else "user_id")[: entry.arguments[0]]
@@ -54,7 +56,30 @@ def test_tables_keep_them_as_they_are() -> None:
     assert "collect_list(_c0) AS _a0" in stages("topic, collect_list(page) AS m", after="FROM pages GROUP BY topic")
 
 
+def test_within_group_sorts_by_what_it_says_and_then_by_event_time() -> None:
+    ascending = stages("listagg(page, '-') WITHIN GROUP (ORDER BY ms) AS x")
+    descending = stages("listagg(page, '-') WITHIN GROUP (ORDER BY ms DESC) AS x")
+    fields = "named_struct('o', _c1, 't', _c2, 'x', _c0)"
+    assert fields in ascending
+    assert fields in descending
+    assert "(reverse(sort_array(" not in ascending
+    assert "(reverse(sort_array(" in descending
+    assert "named_struct('o', r1.n, 'x', r1.page)" in stages(
+        "listagg(page) WITHIN GROUP (ORDER BY n) AS x", after=OVER_WINDOWS
+    )
+    assert "ceil(CAST(0.3 AS DOUBLE) * size(l))" in stages("percentile_disc(0.3) WITHIN GROUP (ORDER BY ms) AS x")
+
+
+def test_over_tables_within_group_runs_whole() -> None:
+    assert draft_of("SELECT percentile_cont(0.3) WITHIN GROUP (ORDER BY weight) AS x FROM pages").whole is not None
+
+
 REFUSED = [
+    (f"SELECT percentile_cont(0.3) FROM clicks {W}", "INVALID_EXPRESSION", 8, "percentile_cont"),
+    (f"SELECT percentile_cont(2) WITHIN GROUP (ORDER BY ms) FROM clicks {W}", "INVALID_EXPRESSION", 24, "2"),
+    (f"SELECT median(ms) WITHIN GROUP (ORDER BY ms) FROM clicks {W}", "", 8, "median"),
+    (f"SELECT listagg(page) WITHIN GROUP (ORDER BY ms, page) FROM clicks {W}", "", 8, "listagg"),
+    (f"SELECT listagg(DISTINCT page) WITHIN GROUP (ORDER BY page) FROM clicks {W}", "", 8, "listagg"),
     (f"SELECT first(ms, page) FROM clicks {W}", "INVALID_EXPRESSION", 18, "page"),
     (f"SELECT median(ms, 1) FROM clicks {W}", "INVALID_EXPRESSION", 8, "median"),
     (f"SELECT percentile(ms, 1.5) FROM clicks {W}", "INVALID_EXPRESSION", 23, "1.5"),

@@ -44,7 +44,6 @@ from tests.unit.planner.build import catalog_of, draft_of
         ("SELECT a FROM s WHERE ts > now()", 1, 28, "now"),
         ("SELECT unix_timestamp() FROM s", 1, 8, "unix_timestamp"),
         ("SELECT uuid() FROM s", 1, 8, "uuid"),
-        ("SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY a) FROM s", 1, 8, "percentile_cont"),
         ("SELECT session_window(ts, '1 s') FROM s", 1, 8, "session_window"),
         ("SELECT ${x} FROM s", 1, 8, "$"),
         ("SELECT a:b FROM s", 1, 9, ":"),
