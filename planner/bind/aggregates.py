@@ -28,7 +28,7 @@ def check_aggregate(call: exp.Expr, source: Source) -> None:
         raise _invalid(call, call, source, f"{name} takes {wanted}, not {len(arguments)}")
     if entry.name == "approx_count_distinct" and len(arguments) == 2 and not _is_within(arguments[1], MAX_DEVIATION):
         raise _invalid(arguments[1], call, source, f"the error must be a number up to {MAX_DEVIATION}")
-    if entry.rank is not None:
+    if entry.name == "percentile_approx":
         _check_percentile(call, arguments, source)
 
 

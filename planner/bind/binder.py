@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from planner.bind.calls import checked_call
 from planner.bind.scope import Member, Scope, resolve, unknown_column
+from planner.bind.settled import settle_calls
 from planner.functions.traits import TIME_UNIT_FUNCTIONS, WINDOW
 from planner.graph.expressions import enclosed, is_aggregate, placed, replace_each
 from planner.sql.dialect import exp, offset_of, parts_of, render
@@ -95,6 +96,8 @@ class Binder:
         replace_each([(column, self._bind_column(column)) for column in columns])
         for star in root.find_all(exp.Star):
             self._check_star(star)
+        if self.scope.stream.is_stream:
+            settle_calls(root, self.scope, "" if self.is_over_windows else lost_event_time(self.scope.stream))
         bound: exp.Expr = root.this
         bound.parent = None
         return bound

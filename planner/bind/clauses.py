@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from planner.bind.aggregates import check_aggregate
 from planner.bind.binder import Binder, Window
+from planner.bind.groupingsets import plain_keys
 from planner.bind.outputs import Output
 from planner.bind.scope import Scope
 from planner.graph.expressions import conjuncts, first_aggregate, is_aggregate
@@ -68,7 +69,7 @@ def group_keys(tree: exp.Select, outputs: tuple[Output, ...], binder: Binder) ->
     """The keys of GROUP BY; SELECT DISTINCT groups by all its columns."""
     if tree.args.get("distinct") is None:
         group = tree.args.get("group")
-        return _listed_keys(group.expressions, outputs, binder) if group is not None else ()
+        return _listed_keys(plain_keys(group), outputs, binder) if group is not None else ()
     for output in outputs:
         if (aggregate := first_aggregate(output.expression)) is not None:
             raise refuse(aggregate, binder.scope.source, "an aggregate needs GROUP BY beside a window", WINDOW_HINT)
@@ -78,12 +79,17 @@ def group_keys(tree: exp.Select, outputs: tuple[Output, ...], binder: Binder) ->
 def _listed_keys(items: Iterable[exp.Expr], outputs: tuple[Output, ...], binder: Binder) -> tuple[exp.Expr, ...]:
     keys: dict[exp.Expr, None] = {}
     for item in items:
-        key = _ordinal(item, outputs, binder) if isinstance(item, exp.Literal) and not item.is_string else None
-        key = (binder.bind(item) if key is None else key).unnest()
+        key = bound_key(item, outputs, binder)
         if first_aggregate(key) is not None:
             raise refuse(item, binder.scope.source, "an aggregate cannot be a group key", "Group by columns.")
         keys[key] = None
     return tuple(keys)
+
+
+def bound_key(item: exp.Expr, outputs: tuple[Output, ...], binder: Binder) -> exp.Expr:
+    """What a key of GROUP BY means."""
+    key = _ordinal(item, outputs, binder) if isinstance(item, exp.Literal) and not item.is_string else None
+    return (binder.bind(item) if key is None else key).unnest()
 
 
 def _ordinal(item: exp.Literal, outputs: tuple[Output, ...], binder: Binder) -> exp.Expr:

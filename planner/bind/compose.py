@@ -16,11 +16,14 @@ from planner.bind.binder import Window
 from planner.bind.clauses import is_grouped, site_named
 from planner.bind.derived import Derived, Names, Place
 from planner.bind.gathered import STATEMENT, Gathered, Text
-from planner.bind.joins import check_on
+from planner.bind.joins import check_on, is_equality, only_of
+from planner.bind.laterals import HINT as LATERAL_HINT
+from planner.bind.laterals import bind_laterals, lifted
 from planner.bind.layers import layer_view, rows_member, with_layer
 from planner.bind.scope import Member, scope_of
 from planner.bind.selects import StreamSelect
 from planner.bind.streamselect import bind_stream_select
+from planner.bind.subqueries import without_subqueries
 from planner.bind.unions import (
     Substitution,
     check_branches,
@@ -35,9 +38,10 @@ from planner.bind.unions import (
     unlike,
 )
 from planner.graph.expressions import MAX_MERGED_NODES, is_small, placed
+from planner.relations.catalog import SITE_COLUMN
 from planner.sql.blocks import common_tables, from_items, operands
 from planner.sql.dialect import MAX_CHAIN, exp, offset_of
-from planner.sql.refusals import check_over_stream, refuse
+from planner.sql.refusals import LATERALS, check_over_stream, refuse
 from planner.sql.source import Source
 from planner.values.errors import PlannerError, UnsupportedSqlError
 
@@ -94,6 +98,7 @@ class Composer:
     def _select(self, select: exp.Expr, place: Place) -> tuple[StreamSelect, ...]:
         assert isinstance(select, exp.Select)
         check_over_stream(select, place.source)
+        select = without_subqueries(select, lambda item: self._columns(item, place), place.source)
         first, *others = from_items(select)
         derived = self._names.derived(first, place)
         if derived is None:
@@ -106,6 +111,13 @@ class Composer:
             return self._over_rows(select, branches, derived, place)
         return (self._over_union(select, branches, derived, place),)
 
+    def _columns(self, item: exp.Expr, place: Place) -> frozenset[str]:
+        """Names of the columns of a stream or table."""
+        if self._names.derived(item, place) is not None:
+            return frozenset()
+        relation = self._names.relation(item, place)
+        return frozenset((SITE_COLUMN, *(column.name.lower() for column in relation.columns)))
+
     def _bound(
         self,
         select: exp.Select,
@@ -114,11 +126,25 @@ class Composer:
         below: Window | None = None,
     ) -> StreamSelect:
         """One SELECT over these members; `below` is the window in which the streams of the first are joined."""
-        scope = scope_of(members, select, place.source, self._gathered.catalog.functions)
-        query = bind_stream_select(select, scope, renamed=place.renamed, below=below)
+        functions = self._gathered.catalog.functions
+        only = [bool(only_of(join)) for join in select.args.get("joins") or []]
+        members = [(replace(m, hidden=hides), i) for (m, i), hides in zip(members, [False, *only], strict=True)]
+        relations = scope_of(members, select, place.source, functions)
+        laterals = bind_laterals(select, relations, self._gathered.next_lateral)
+        made = [(lateral.member, node) for lateral, node in zip(laterals, select.args.get(LATERALS) or (), strict=True)]
+        scope = scope_of([*members, *made], select, place.source, functions)
+        query = replace(bind_stream_select(select, scope, renamed=place.renamed, below=below), laterals=laterals)
+        if any(0 < lateral.joins < len(query.joins) for lateral in laterals):
+            message = "IN and EXISTS behind both JOIN and LATERAL VIEW are not possible yet"
+            raise refuse(made[0][1], place.source, message, "Put the LATERAL VIEW, or the joins, into a sub-query.")
+        if query.join_window is not None and laterals:
+            raise refuse(made[0][1], place.source, "LATERAL VIEW over joined streams is not possible yet", LATERAL_HINT)
         self._gathered.site_named |= site_named(select, scope)
         self._gathered.note_stars(place.text, select, scope)
         self._gathered.note_joins(place.text, query.joins)
+        for join in query.joins:
+            if not (join.member.is_stream or any(is_equality(conjunct, join.member.view) for conjunct in join.on)):
+                self._gathered.note(join.member.alias, "no equality: each row is compared with all its rows")
         for member, item in members:
             self._check_expressions(derived_expressions(query, member), member.alias, item, place)
         return query
@@ -153,7 +179,8 @@ class Composer:
         if derived.place.text != derived.within.text:
             start = offset_of(derived.item) or 0
             branches = tuple(_moved(branch, start) for branch in branches)
-        return branches
+        source, view = derived.within.source, self._gathered.next_lateral
+        return tuple(b if b.window is not None else lifted(b, view, derived.item, source) for b in branches)
 
     def _over_rows(
         self, select: exp.Select, branches: tuple[StreamSelect, ...], derived: Derived, place: Place
@@ -166,12 +193,21 @@ class Composer:
             member = merged_member(derived.name, branch, exported(union, index, branch, self._gathered.types))
             members = [(member, derived.item), *self._joined(others, place)]
             query = merged(self._bound(select, members, place, branch.join_window), branch)
+            self._check_joined_rows(query, derived)
             self._check_size(query, derived.name, derived.item, derived.within)
             found.append(query)
         self._gathered.note(
             derived.name, "merged into the SELECT over it" if not union else "UNION ALL, merged as well"
         )
         return tuple(found)
+
+    def _check_joined_rows(self, query: StreamSelect, derived: Derived) -> None:
+        """Refuses rows of generators that are joined with streams, or that stand between joins."""
+        between = any(0 < lateral.joins < len(query.joins) for lateral in query.laterals)
+        if between or (query.laterals and query.join_window is not None):
+            what = "joins and generates rows and cannot be joined" if between else "generates rows and cannot be joined"
+            message = f"{derived.name} {what}{'' if between else ' with streams'} yet"
+            raise refuse(derived.item, derived.within.source, message, "Join first: FROM ... JOIN ... LATERAL VIEW ...")
 
     def _check_size(self, query: StreamSelect, name: str, item: exp.Expr, place: Place) -> None:
         nodes = [*(output.expression for output in query.outputs), *query.where, *query.keys]
@@ -204,6 +240,7 @@ class Composer:
             copies = {m.view: self._gathered.next_table() if index else m.view for m, _ in tables}
             columns = exported(union, index, branch, self._gathered.types)
             inputs.append(specialized(query, branch, Substitution(union, columns, copies)))
+            self._check_joined_rows(inputs[-1].query, derived)
             self._check_size(inputs[-1].query, derived.name, derived.item, derived.within)
             check_on(inputs[-1].query.joins, query.scope, at=derived.item)
         self._gathered.note(derived.name, f"UNION ALL of {len(branches)}, aggregated branch by branch")
@@ -227,6 +264,9 @@ class Composer:
         if len(branches) > 1:
             message = "a SELECT over a UNION ALL of aggregates is not possible yet"
             raise refuse(derived.item, source, message, UNION_HINT)
+        if select.args.get(LATERALS):
+            message = "LATERAL VIEW over the rows of windows is not possible yet"
+            raise refuse(select.args[LATERALS][0], source, message, "Use it in the sub-query, before aggregating.")
         queries = [branches[0]]
         members = [(rows_member(derived.name, layer_view(branches[0]), branches[0]), derived.item)]
         for item in from_items(select)[1:]:
@@ -284,6 +324,8 @@ def _more_than_rows(branches: Sequence[StreamSelect]) -> str:
         return "is a UNION ALL"
     if first.window is not None:
         return "aggregates"
+    if first.laterals:
+        return "generates rows"
     return "reads several relations" if first.joins else ""
 
 
@@ -304,4 +346,11 @@ def _moved(branch: StreamSelect, start: int) -> StreamSelect:
         return branch
     joins = tuple(replace(join, on=tuple(placed(part, start) for part in join.on)) for join in branch.joins)
     outputs = tuple(replace(o, expression=placed(o.expression, start)) for o in branch.outputs)
-    return replace(branch, joins=joins, where=tuple(placed(part, start) for part in branch.where), outputs=outputs)
+    laterals = tuple(replace(lateral, call=placed(lateral.call, start)) for lateral in branch.laterals)
+    return replace(
+        branch,
+        laterals=laterals,
+        joins=joins,
+        where=tuple(placed(part, start) for part in branch.where),
+        outputs=outputs,
+    )

@@ -12,7 +12,7 @@ from planner.bind.gathered import STATEMENT, Gathered, Text
 from planner.bind.outputs import Output, bind_outputs
 from planner.bind.scope import DerivedRows, Member, Scope, did_you_mean
 from planner.bind.unions import is_real_site
-from planner.graph.expressions import first_aggregate, placed
+from planner.graph.expressions import first_aggregate, generates, placed
 from planner.relations.catalog import SITE_COLUMN, Column, Relation, RelationKind
 from planner.sql.blocks import block_nodes, common_tables, from_items, operands, unwrapped
 from planner.sql.dialect import exp, offset_of
@@ -300,7 +300,11 @@ class Names:
         self._gathered.site_named |= site_named(query, scope)
         self._gathered.note_stars(place.text, query, scope)
         outputs = bind_outputs(query, Binder(scope))
-        return base, outputs, (*where, *bind_where(query, Binder(scope)))
+        own = bind_where(query, Binder(scope))
+        if generates(own) or (inner is not None and generates(member.bound(c.name) for c in member.relation.columns)):
+            message = f"{derived.name} is made of rows that a generator makes, and cannot be joined yet"
+            raise refuse(derived.item, derived.within.source, message, "Let the condition stand behind the join.")
+        return base, outputs, (*where, *own)
 
 
 def _key(common: Common) -> tuple[str, int]:

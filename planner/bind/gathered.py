@@ -53,10 +53,16 @@ class Gathered:
     """Python functions that the statement and its views call, by lower-case name."""
     tables: int = 0
     """Tables joined so far, each time they are."""
+    laterals: int = 0
+    """Lateral views of streams so far."""
 
     def next_table(self) -> str:
         self.tables += 1
         return f"t{self.tables}"
+
+    def next_lateral(self) -> str:
+        self.laterals += 1
+        return f"v{self.laterals}"
 
     def note(self, name: str, what: str) -> None:
         self.notes[f"{name}: {what}"] = None

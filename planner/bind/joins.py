@@ -3,33 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from planner.bind.binder import Binder
 from planner.bind.calls import function_calls
 from planner.bind.scope import Member, Scope, unknown_column
 from planner.bind.selects import Join
 from planner.bind.streamjoins import same_window
+from planner.bind.subqueries import OF_WHERE
 from planner.graph.expressions import conjuncts, first_aggregate, placed, views_of
 from planner.sql.dialect import exp, offset_of
 from planner.sql.refusals import refuse
 
-EQUALITY_HINT = "A join needs an equality: ON stream.x = other.y, or USING (x)."
+ONLY_HINT = "Over tables they are possible; streams are joined by JOIN and LEFT JOIN in equal windows."
+EQUALITY_HINT = "Say which rows match: ON stream.x = other.y, or USING (x)."
 
 
-def bind_joins(tree: exp.Select, scope: Scope) -> tuple[Join, ...]:
+def bind_joins(tree: exp.Select, scope: Scope, *, by_equality: bool = False) -> tuple[Join, ...]:
     """The joins, in order.
+
+    Args:
+        tree: the SELECT.
+        scope: what stands in FROM and behind each JOIN, then lateral views.
+        by_equality: tables too are joined by an equality.
 
     Raises:
         UnsupportedSqlError: one has no equality, or is of streams without equal windows.
         UnknownColumnError: at a name that means nothing there.
     """
-    return tuple(_bind_join(join, scope.first(index + 2)) for index, join in enumerate(tree.args.get("joins") or []))
+    joins = tree.args.get("joins") or []
+    return tuple(
+        _bind_join(join, _known(scope, index, len(joins), join), by_equality) for index, join in enumerate(joins)
+    )
 
 
-def _bind_join(join: exp.Join, scope: Scope) -> Join:
+def _known(scope: Scope, index: int, joins: int, join: exp.Join) -> Scope:
+    """What the condition of a join sees: what stands before it, for a condition of WHERE lateral views as well."""
+    before = tuple(member for member in scope.members[: index + 1] if not member.hidden)
+    laterals = scope.members[joins + 1 :] if OF_WHERE in join.meta else ()
+    return replace(scope, members=(*before, *laterals, scope.members[index + 1]))
+
+
+def only_of(join: exp.Expr) -> str:
+    """SEMI, ANTI, or empty."""
+    kind = (join.args.get("kind") or "").upper()
+    return kind if kind in ("SEMI", "ANTI") else ""
+
+
+def _bind_join(join: exp.Join, scope: Scope, by_equality: bool) -> Join:
     member = scope.members[-1]
+    if only := only_of(join):
+        if member.is_stream:
+            message = (
+                f"{member.relation.name} is a stream: {only} JOIN, IN and EXISTS over streams are not possible yet"
+            )
+            raise refuse(join.this, scope.source, message, ONLY_HINT)
+        return Join(member, left=False, on=conditions(join, scope), only=only)
     equal, found = same_window(conditions(join, scope), scope, at=place_of(join))
-    if not any(is_equality(conjunct, member.view) for conjunct in found):
+    needed = by_equality or member.is_stream
+    if needed and not any(is_equality(conjunct, member.view) for conjunct in found):
         raise refuse(
             place_of(join), scope.source, f"the join with {member.alias} has no equality of columns", EQUALITY_HINT
         )

@@ -13,6 +13,7 @@ from dataclasses import replace
 from planner.bind import topk as bound
 from planner.bind.binder import Binder
 from planner.bind.clauses import bind_where, check_group_parts, group_keys, is_grouped, is_window
+from planner.bind.groupingsets import check_grouping_calls, has_sets
 from planner.bind.outputs import bind_outputs
 from planner.bind.rollup import bind_rollup, rolled_up
 from planner.bind.scope import Member, Scope
@@ -141,6 +142,10 @@ def _check(select: exp.Select, layer: Layer) -> None:
         at = select.args.get("group") or select.expressions[0]
         raise refuse(at, source, "groups over the rows of windows need the window as a key", GROUP_HINT)
     window = layer.rollup.window if layer.rollup is not None else None
+    if has_sets(select):
+        message = "grouping sets over the rows of windows are not possible yet"
+        raise refuse(select.args["group"], source, message, "Group the stream itself by them, or write UNION ALL.")
+    check_grouping_calls(layer.results, layer.keys, None, source)
     for node in layer.results:
         check_group_parts(node, layer.keys, window, source)
 

@@ -114,6 +114,7 @@ def rolled_up(query: StreamSelect, to: Window) -> StreamSelect:
         outputs=tuple(replace(output, expression=made(output.expression)) for output in query.outputs),
         having=tuple(map(made, query.having)),
         top_k=_top_k(query.top_k, inner, start) if query.top_k is not None else None,
+        sets=query.sets.behind(1) if query.sets is not None else None,
         inputs=_inputs(query, longer, (start,)),
         layers=layers,
     )

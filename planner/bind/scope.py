@@ -38,6 +38,8 @@ class Member:
     """A derived table; it has the column `site` only when it selects it."""
     expressions: Mapping[str, exp.Expr] | None = None
     """Of a derived table that is merged into the query: what its columns mean, by lower-case name."""
+    hidden: bool = False
+    """Joined by SEMI or ANTI: only the condition of its join sees its columns."""
     rows: DerivedRows | None = None
     """Of a derived table that is joined: how the stage computes it that reads its table or stream."""
 

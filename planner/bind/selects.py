@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from planner.bind.binder import Window
+from planner.bind.groupingsets import GroupingSets
 from planner.bind.outputs import Output
 from planner.bind.scope import Member, Scope
 from planner.bind.streamjoins import SameWindow
@@ -38,6 +39,13 @@ class Join:
     """A query that needs rows of all splits, and is therefore joined in the REDUCE; None: a relation."""
     where: tuple[exp.Expr, ...] = ()
     """Conjuncts that the joined rows are filtered by before they are joined; set by `push_conditions`."""
+    only: str = ""
+    """SEMI: rows with a match, once; ANTI: rows without one. The joined rows themselves have no columns then."""
+
+    @property
+    def keeps_unmatched(self) -> bool:
+        """Whether rows without a match are kept."""
+        return self.left or self.only == "ANTI"
 
     @property
     def window(self) -> Window | None:
@@ -79,6 +87,17 @@ class Select:
 
 
 @dataclass(frozen=True, slots=True)
+class Lateral:
+    """LATERAL VIEW: the rows that a generator makes of each row."""
+
+    member: Member
+    call: exp.Expr
+    outer: bool
+    joins: int = 0
+    """How many joins stand before it."""
+
+
+@dataclass(frozen=True, slots=True)
 class StreamSelect(Select):
     """A SELECT over rows of streams; derived tables that it reads are merged into it."""
 
@@ -99,6 +118,9 @@ class StreamSelect(Select):
     what is left for the MERGE."""
     sites: tuple[str, ...] = ()
     """Where the stream is read; set by `prune_sites`."""
+    laterals: tuple[Lateral, ...] = ()
+    sets: GroupingSets | None = None
+    """Of ROLLUP, CUBE and GROUPING SETS; None: each group is by all keys."""
 
     @property
     def columns(self) -> tuple[Output, ...]:
@@ -157,15 +179,6 @@ class Rollup:
     """Its node is the call, over a column of the rows below."""
     start: exp.Expr
     """The start of the row's own window: that column, or its field."""
-
-
-@dataclass(frozen=True, slots=True)
-class Lateral:
-    """LATERAL VIEW: the rows that a generator makes of each row."""
-
-    member: Member
-    call: exp.Expr
-    outer: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.bind.binder import Binder, Window, event_time_of, window_of
-from planner.bind.clauses import WINDOW_HINT, bind_where, check_group_parts, group_keys, is_grouped, is_window
+from planner.bind.clauses import (
+    WINDOW_HINT,
+    bind_where,
+    bound_key,
+    check_group_parts,
+    group_keys,
+    is_grouped,
+    is_window,
+)
+from planner.bind.groupingsets import check_grouping_calls, grouping_sets
 from planner.bind.joins import bind_joins
 from planner.bind.outputs import bind_outputs
 from planner.bind.scope import Scope
@@ -35,6 +44,7 @@ def bind_stream_select(
         UnknownColumnError, UnsupportedSqlError, InvalidExpressionError: with their place.
     """
     joins = bind_joins(tree, scope)
+    scope = replace(scope, members=tuple(member for member in scope.members if not member.hidden))
     joined = below or _join_window(joins, scope)
     if below is not None:
         _check_window_below(tree, joins, below, scope)
@@ -55,6 +65,13 @@ def bind_stream_select(
         keys=grouped,
         having=conjuncts(later.bind(having.this)) if having is not None else (),
         top_k=bind_top_k(tree, later),
+        sets=grouping_sets(
+            tree,
+            keys,
+            lambda item: bound_key(item, outputs, Binder(scope, window, aliases)),
+            lambda key: is_window(key, window),
+            scope.source,
+        ),
     )
     _check_grouping(tree, query, len(grouped) < len(keys))
     return query
@@ -108,6 +125,7 @@ def _check_grouping(tree: exp.Select, query: StreamSelect, window_is_key: bool) 
         if tree.args.get("group") is None:
             raise refuse(tree.expressions[0], source, "SELECT DISTINCT needs the window as a column", DISTINCT_HINT)
         raise refuse(tree.args["group"], source, "GROUP BY over a stream needs a window", WINDOW_HINT)
+    check_grouping_calls(query.results, query.keys, query.sets, source)
     for node in query.results:
         check_group_parts(node, query.keys, query.window, source)
 

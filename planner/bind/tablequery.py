@@ -13,12 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import count
 
 from planner.bind.binder import Binder
 from planner.bind.clauses import bind_where, check_group_parts, group_keys, is_grouped, site_named
 from planner.bind.derived import Derived, Names, Place
 from planner.bind.gathered import STATEMENT, Gathered, Text
-from planner.bind.joins import bind_joins
+from planner.bind.groupingsets import has_sets
+from planner.bind.joins import bind_joins, only_of
+from planner.bind.laterals import bind_laterals, member_of
 from planner.bind.outputs import Output, bind_outputs
 from planner.bind.scope import Member, Scope, scope_of
 from planner.bind.selects import Lateral, TableRows, TableSelect, UnionAll
@@ -27,8 +30,8 @@ from planner.bind.topk import bind_top_k
 from planner.bind.unions import OpenUnion, branch_name, check_branches, unlike
 from planner.functions.traits import WINDOW
 from planner.graph.expressions import cast, conjuncts, first_aggregate
-from planner.relations.catalog import Column, Relation, RelationKind
-from planner.sql.blocks import block_nodes, common_tables, from_items, operands
+from planner.relations.catalog import Column
+from planner.sql.blocks import block_nodes, common_tables, from_items, nested_queries, operands
 from planner.sql.dialect import exp, offset_of
 from planner.sql.refusals import function_name, refuse
 from planner.sql.source import Source
@@ -41,7 +44,6 @@ MAX_NESTED = 20
 STREAM_HINT = "A query reads tables alone, or begins with a stream: FROM stream JOIN table ON ..."
 STREAM_JOIN_HINT = "Name the stream first: FROM stream JOIN table ON ..."
 LIMIT_HINT = "LIMIT 10, or LIMIT 10 OFFSET 20, is possible."
-LATERAL_HINT = "LATERAL VIEW explode(x) t AS y is possible."
 HAVING_HINT = "HAVING is possible with GROUP BY, or with an aggregate in the select list."
 
 
@@ -101,7 +103,7 @@ class _TableBinder:
         """ORDER BY, LIMIT and OFFSET behind a UNION ALL are a SELECT over it."""
         if not any(query.args.get(clause) for clause in ("order", "limit", "offset")):
             return rows
-        member = _member("union", INPUT_VIEW, [output.name for output in rows.outputs])
+        member = member_of("union", INPUT_VIEW, [output.name for output in rows.outputs])
         scope = Scope((member,), place.source, functions=self._gathered.catalog.functions)
         outputs = tuple(replace(output, expression=member.bound(output.name)) for output in rows.outputs)
         below = rows if rows.ends else UnionAll(self._of_one_type(rows.branches))
@@ -131,7 +133,7 @@ class _TableBinder:
                 raise refuse(first, place.source, message, STREAM_HINT)
             return self._bound(select, [(member, first)], self._joined(others, place, depth), place)
         below = self._below(derived, depth)
-        member = _member(derived.name, INPUT_VIEW, [output.name for output in below.outputs])
+        member = member_of(derived.name, INPUT_VIEW, [output.name for output in below.outputs])
         bound = self._bound(select, [(member, first)], self._joined(others, place, depth), place)
         return replace(bound, below=below)
 
@@ -180,7 +182,7 @@ class _TableBinder:
                 raise _joined_stream(item, place)
             if not plain:
                 rows = self._below(derived, depth)
-                member = _member(derived.name, self._gathered.next_table(), [output.name for output in rows.outputs])
+                member = member_of(derived.name, self._gathered.next_table(), [output.name for output in rows.outputs])
                 return _Joined(member, item, rows)
         member = self._names.joined(item, place)
         if member.is_stream:
@@ -194,7 +196,8 @@ class _TableBinder:
         functions = gathered.catalog.functions
         members = [*first, *((join.member, join.item) for join in joined)]
         tables = scope_of(members, select, place.source, functions)
-        laterals = _laterals(select, tables)
+        numbers = count(1)
+        laterals = bind_laterals(select, tables, lambda: f"v{next(numbers)}")
         made = [
             (lateral.member, node) for lateral, node in zip(laterals, select.args.get("laterals") or [], strict=True)
         ]
@@ -242,26 +245,17 @@ def _typed(select: TableSelect, own: Sequence[Column], wanted: Sequence[Column])
     return replace(select, outputs=outputs)
 
 
-def _member(alias: str, view: str, names: Sequence[str]) -> Member:
-    columns = tuple(Column(name, "") for name in names)
-    return Member(alias, view, Relation(alias, RelationKind.TABLE, columns, ()), derived=True)
-
-
-def _laterals(select: exp.Select, scope: Scope) -> tuple[Lateral, ...]:
-    found: list[Lateral] = []
-    for number, node in enumerate(select.args.get("laterals") or [], 1):
-        alias = node.args.get("alias")
-        names = [name.name for name in alias.columns] if alias is not None else []
-        if not node.args.get("view") or not names or not alias.name:
-            raise refuse(node, scope.source, "LATERAL of this form is not possible", LATERAL_HINT)
-        known = replace(scope, members=(*scope.members, *(lateral.member for lateral in found)))
-        member = _member(alias.name, f"v{number}", names)
-        found.append(Lateral(member, Binder(known).bind(node.this), bool(node.args.get("outer"))))
-    return tuple(found)
-
-
 def _bound_select(select: exp.Select, scope: Scope, laterals: tuple[Lateral, ...], *, renamed: bool) -> TableSelect:
-    joins = bind_joins(select, scope)
+    if has_sets(select):
+        raise refuse(
+            select.args["group"], scope.source, "grouping sets are not computed in parts", "Such a query runs whole."
+        )
+    places = [join.this for join in select.args.get("joins") or [] if only_of(join)]
+    places += [node for node in block_nodes(select) if isinstance(node, exp.WithinGroup)]
+    for place in (*places, *nested_queries(select.args.get("where") or exp.Null())):
+        message = "sub-queries, semi joins and WITHIN GROUP are not computed in parts"
+        raise refuse(place, scope.source, message, "Such a query runs whole.")
+    joins = bind_joins(select, scope, by_equality=True)
     outputs = bind_outputs(select, Binder(scope, aliases=_window_name(select, scope)), renamed=renamed)
     aliases = _window_name(select, scope) | {output.name.lower(): output.expression for output in outputs}
     keys = group_keys(select, outputs, Binder(scope, aliases=aliases))

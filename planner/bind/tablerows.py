@@ -8,7 +8,7 @@ from planner.bind.outputs import Output
 from planner.bind.rows import joined_rows, kept
 from planner.bind.selects import TableRows, TableSelect
 from planner.bind.unions import member_rows, relation_rows
-from planner.graph.operators import Alias, Generate, Named, Operator, Project, UnionAll
+from planner.graph.operators import Alias, Named, Operator, Project, UnionAll
 from planner.sql.dialect import exp, name_node
 from planner.values.names import INPUT_VIEW
 
@@ -23,14 +23,6 @@ def names_of(outputs: Sequence[Output]) -> tuple[Named, ...]:
     return tuple(Named(output.name, exp.Column(this=name_node(output.name))) for output in outputs)
 
 
-def with_laterals(rows: Operator, select: TableSelect) -> Operator:
-    """The rows, each beside what LATERAL VIEW makes of it."""
-    for lateral in select.laterals:
-        columns = tuple(column.name for column in lateral.member.relation.columns)
-        rows = Generate(rows, lateral.call, lateral.member.view, columns, lateral.outer)
-    return rows
-
-
 def standalone(rows: TableRows) -> Operator:
     """What only filters, projects and joins tables, over views of the relations' names."""
     branches = tuple(map(_select, rows.selects()))
@@ -42,5 +34,5 @@ def _select(select: TableSelect) -> Operator:
     if select.below is not None:
         first = Alias(standalone(select.below), INPUT_VIEW)
     sources = {INPUT_VIEW: first, **{join.member.view: member_rows(join.member) for join in select.joins}}
-    rows = with_laterals(joined_rows(select.joins, sources), select)
+    rows = joined_rows(select.joins, sources, select.laterals)
     return Project(kept(rows, select.where), items_of(select.outputs))

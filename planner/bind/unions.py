@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from planner.bind.rows import joined_rows, kept
 from planner.bind.scope import DerivedRows, Member, Scope
-from planner.bind.selects import Join, StreamSelect, UnionInput
+from planner.bind.selects import Join, Lateral, StreamSelect, UnionInput
 from planner.graph.expressions import cast, enclosed, is_site, replace_columns
 from planner.graph.operators import Alias, Named, Operator, Project, Scan, UnionAll
 from planner.relations.catalog import SITE_COLUMN, Column, Relation, RelationKind
@@ -72,7 +72,7 @@ def _branch(branch: StreamSelect) -> Operator:
     items = tuple(Named(output.name, output.expression) for output in branch.outputs)
     sources: dict[str, Operator] = {INPUT_VIEW: relation_rows(branch.scope.stream.relation)}
     sources |= {join.member.view: member_rows(join.member) for join in branch.joins}
-    rows = joined_rows(branch.joins, sources)
+    rows = joined_rows(branch.joins, sources, branch.laterals)
     return Project(kept(rows, branch.where), items)
 
 
@@ -152,6 +152,7 @@ def specialized(query: StreamSelect, branch: StreamSelect, change: Substitution)
         query,
         scope=replace(query.scope, members=members),
         joins=(*branch.joins, *joins),
+        laterals=_laterals(branch, tuple(replace(lateral, call=change(lateral.call)) for lateral in query.laterals)),
         where=(*branch.where, *map(change, query.where)),
         keys=tuple(map(change, query.keys)),
         window=replace(window, node=change(window.node)) if window is not None else None,
@@ -165,7 +166,7 @@ def specialized(query: StreamSelect, branch: StreamSelect, change: Substitution)
 
 def _join(join: Join, change: Substitution) -> Join:
     view = change.tables.get(join.member.view, join.member.view)
-    return Join(replace(join.member, view=view), join.left, tuple(map(change, join.on)))
+    return replace(join, member=replace(join.member, view=view), on=tuple(map(change, join.on)))
 
 
 def merged_member(alias: str, inner: StreamSelect, columns: Mapping[str, exp.Expr]) -> Member:
@@ -185,8 +186,15 @@ def merged(query: StreamSelect, inner: StreamSelect) -> StreamSelect:
         query,
         scope=replace(query.scope, members=members),
         joins=(*inner.joins, *query.joins),
+        laterals=_laterals(inner, query.laterals),
         where=(*inner.where, *query.where),
     )
+
+
+def _laterals(inner: StreamSelect, outer: Sequence[Lateral]) -> tuple[Lateral, ...]:
+    """Those of a query and, behind its joins, those of the SELECT over it."""
+    behind = (replace(lateral, joins=lateral.joins + len(inner.joins)) for lateral in outer)
+    return (*inner.laterals, *behind)
 
 
 def joined_member(alias: str, inner: StreamSelect, view: str) -> Member:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from planner.bind.binder import WINDOW_FIELDS
-from planner.bind.joins import conditions, is_left, place_of
+from planner.bind.joins import conditions, is_left, only_of, place_of
 from planner.bind.scope import Member, Scope
 from planner.bind.selects import StreamSelect, WindowRows
 from planner.functions.traits import WINDOW
@@ -60,6 +60,9 @@ def bind_window_rows(
             raise refuse(item, scope.source, message, "Join all the streams in one query, and aggregate there.")
     for index, join in enumerate(joins):
         place = index + 1
+        if only_of(join):
+            message = "rows of windows cannot be joined by SEMI or ANTI, IN or EXISTS yet"
+            raise refuse(join.this, scope.source, message, "JOIN and LEFT JOIN are possible.")
         _refuse_window_calls(join, scope)
         on = conditions(join, scope.first(place + 1))
         known = {node: part for of_one in windows[:place] for node, part in of_one.items()}

@@ -10,8 +10,9 @@ Expressions are templates in Spark SQL over these names:
     final    `a`, `b`, `c`, ...: the merged parts, in the order of the entry; `r`: the argument that it names
 
 Means and m2 are merged by Chan's formula: with the mean of all, mu = sum(n * mean) / sum(n), the m2 of all is
-sum(m2 + n * (mean - mu)^2); products of two deviations likewise. Sums of squares would lose all digits where the mean
-is large and the variance small.
+sum(m2 + n * (mean - mu)^2); products of two deviations, third and fourth powers likewise (Pebay, Formulas for Robust,
+One-Pass Parallel Computation of Covariances and Arbitrary-Order Statistical Moments, section 2.1). Sums of squares
+would lose all digits where the mean is large and the variance small.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from planner.functions.sketches import hll_lg_k, kll_k
+from planner.functions.settled import SETTLED
+from planner.functions.sketches import hll_lg_k, kll_k, top_k_items
 
 
 class Exact(Enum):
@@ -54,6 +56,12 @@ class Merge:
     """It is a mean over the count that it names first: the mean over all rows is there as `all_...`."""
 
 
+SKETCH_MERGES = (
+    *("kll_merge_agg_bigint", "kll_merge_agg_double", "kll_merge_agg_float", "theta_union_agg"),
+    *("tuple_union_agg_double", "tuple_union_agg_integer", "approx_top_k_combine"),
+)
+"""Aggregates that make one sketch of several, whose bytes may depend on the order."""
+
 MERGES: Mapping[str, Merge] = {
     "sum": Merge("sum(p)", Exact.EXACT_NUMBERS, keeps_type=True),
     "min": Merge("min(p)", Exact.ALWAYS),
@@ -61,11 +69,21 @@ MERGES: Mapping[str, Merge] = {
     "mean": Merge("max(all_p)", weighted=True),
     "m2": Merge("sum(p + a * (b - all_b) * (b - all_b))"),
     "co_moment": Merge("sum(p + a * (b - all_b) * (c - all_c))"),
+    "m3": Merge("sum(p + 3 * (b - all_b) * c + a * power(b - all_b, 3))"),
+    "m4": Merge("sum(p + 4 * (b - all_b) * d + 6 * power(b - all_b, 2) * c + a * power(b - all_b, 4))"),
     "bool_and": Merge("bool_and(p)", Exact.ALWAYS),
     "bool_or": Merge("bool_or(p)", Exact.ALWAYS),
     "set": Merge("array_distinct(flatten(collect_list(p)))", Exact.ALWAYS),
+    # Their order is that of arrival; whatever reads them sorts them.
+    "values": Merge("flatten(collect_list(p))", Exact.ALWAYS),
+    "try_sum": Merge("try_sum(p)", Exact.EXACT_NUMBERS, keeps_type=True),
+    "bit_and": Merge("bit_and(p)", Exact.ALWAYS),
+    "bit_or": Merge("bit_or(p)", Exact.ALWAYS),
+    "bit_xor": Merge("bit_xor(p)", Exact.ALWAYS),
+    "bitmap_and_agg": Merge("bitmap_and_agg(p)", Exact.ALWAYS),
+    "bitmap_or_agg": Merge("bitmap_or_agg(p)", Exact.ALWAYS),
     "hll_union_agg": Merge("hll_union_agg(p)", Exact.ALWAYS),
-    "kll_merge_agg_double": Merge("kll_merge_agg_double(p)"),
+    **{name: Merge(f"{name}(p)") for name in SKETCH_MERGES},
 }
 
 
@@ -76,6 +94,10 @@ class Last(Enum):
     """The one partial as it is."""
     AVERAGE = "avg"
     """a / b, as wide as Spark's avg."""
+    SUM_OR_NULL = "try_sum"
+    """The sum `a` in the type of a sum of `c`; NULL where it does not fit, or `b`."""
+    AVERAGE_OR_NULL = "try_avg"
+    """Such a sum over the count `d`."""
     QUANTILE = "quantile"
     """The value at the rank `r`, in the type of `b`."""
     COUNT_OF_SET = "count of a set"
@@ -114,6 +136,10 @@ class Aggregate:
     """How it is called, for messages; empty: `name(x)`."""
     rank: int | None = None
     """Place of the argument that the last step takes."""
+    default_rank: str = ""
+    """What it is where a call leaves it out."""
+    whole_over_tables: bool = False
+    """Its partials are all values: over tables, where rows are sent anyway, it is not split."""
     size: tuple[int, Callable[[str], int]] | None = None
     """The place of an optional argument, and what it says of the size `k` of a sketch."""
 
@@ -123,28 +149,55 @@ class Aggregate:
         return form.replace(self.name, name)
 
 
+AS_CALLED = "..."
+"""Stands in a part's call for the arguments as the query has them."""
+
 SET = Part("collect_set(x)", "set", total=Total.ALWAYS)
 """What DISTINCT makes of an aggregate's partials."""
 
 _COUNT = Part("count(x)", "sum", total=Total.ALWAYS)
+_DOUBLE = "CAST(x AS DOUBLE)"
+
+
+def _mean(value: str) -> str:
+    """A mean that is exact where all values are the same, though their sum is rounded: deviations from it are 0."""
+    return f"least(greatest(avg({value}), min({value})), max({value}))"
+
+
 _MOMENTS = (
     _COUNT,
-    Part("avg(CAST(x AS DOUBLE))", "mean", of=(0,), total=Total.SMALL_NUMBERS),
-    Part("var_pop(CAST(x AS DOUBLE)) * count(x)", "m2", of=(0, 1), total=Total.SMALL_NUMBERS),
+    Part(_mean(_DOUBLE), "mean", of=(0,), total=Total.SMALL_NUMBERS),
+    Part(f"var_pop({_DOUBLE}) * count(x)", "m2", of=(0, 1), total=Total.SMALL_NUMBERS),
+)
+_M2 = f"(var_pop({_DOUBLE}) * count(x))"
+_SKEWED = (
+    *_MOMENTS,
+    Part(f"coalesce(try_divide(skewness({_DOUBLE}) * power({_M2}, 1.5), sqrt(count(x))), 0)", "m3", of=(0, 1, 2)),
+)
+_PEAKED = (
+    *_SKEWED,
+    Part(f"coalesce(try_divide((kurtosis({_DOUBLE}) + 3) * {_M2} * {_M2}, count(x)), 0)", "m4", of=(0, 1, 2, 3)),
 )
 _X, _Y = "CASE WHEN y IS NOT NULL THEN CAST(x AS DOUBLE) END", "CASE WHEN x IS NOT NULL THEN CAST(y AS DOUBLE) END"
 _PAIRS = "count(x, y)"
+_MEANS = (Part(_PAIRS, "sum"), Part(_mean(_X), "mean", of=(0,)), Part(_mean(_Y), "mean", of=(0,)))
+_CO_MOMENT = Part(f"covar_pop({_DOUBLE}, CAST(y AS DOUBLE)) * {_PAIRS}", "co_moment", of=(0, 1, 2))
 _CO_MOMENTS = (
-    Part(_PAIRS, "sum"),
-    Part(f"avg({_X})", "mean", of=(0,)),
-    Part(f"avg({_Y})", "mean", of=(0,)),
+    *_MEANS,
     Part(f"var_pop({_X}) * {_PAIRS}", "m2", of=(0, 1)),
     Part(f"var_pop({_Y}) * {_PAIRS}", "m2", of=(0, 2)),
-    Part(f"covar_pop(CAST(x AS DOUBLE), CAST(y AS DOUBLE)) * {_PAIRS}", "co_moment", of=(0, 1, 2)),
+    _CO_MOMENT,
 )
 _PAIR = "CASE WHEN y IS NOT NULL THEN named_struct('y', y, 'x', x) END"
 _SUM = Part("sum(x)", "sum", total=Total.SMALL_NUMBERS)
 _AVERAGE = Aggregate("avg", (_SUM, _COUNT), Last.AVERAGE, distinct=Last.AVERAGE_OF_SET)
+_WIDE = "x + CAST(0 AS DECIMAL(1,0))"
+"""Whole numbers as decimals, whose sums do not overflow: whether the sum fits is decided once, of all rows."""
+_SUM_OR_NULL = (
+    Part(f"try_sum({_WIDE})", "try_sum"),
+    Part(f"(try_sum({_WIDE}) IS NULL AND count(x) > 0)", "bool_or"),
+    Part("max(x)", "max", total=Total.ALWAYS),
+)
 _HASHES = "CASE WHEN x IS NOT NULL THEN xxhash64(x) END"
 """The sketch takes few types, so it gets hashes of 64 bits, whose collisions are far below its error."""
 _MAX = Part("max(x)", "max", total=Total.ALWAYS)
@@ -165,10 +218,42 @@ _DISTINCT_COUNT = Aggregate(
     form="approx_count_distinct(x) or approx_count_distinct(x, 0.01)",
     size=(1, hll_lg_k),
 )
+_TOP = Aggregate(
+    "approx_top_k",
+    (Part("approx_top_k_accumulate(x, k)", "approx_top_k_combine"),),
+    "transform(sort_array(transform(approx_top_k_estimate(a, r), e -> named_struct('n', -e.count, 'item', e.item))), "
+    "e -> named_struct('item', e.item, 'count', -e.n))",
+    arguments=(1, 3),
+    form="approx_top_k(x), approx_top_k(x, 10) or approx_top_k(x, 10, 1000)",
+    rank=1,
+    default_rank="5",
+    size=(2, top_k_items),
+)
+
+
+def _same(name: str, merge: str = "", most: int = 1, least: int = 1, *, ignores_distinct: bool = False) -> Aggregate:
+    """An aggregate of which sources compute values, which are merged by itself or another."""
+    part = Part(f"{name}({AS_CALLED})", merge or name)
+    return Aggregate(name, (part,), arguments=(least, most), ignores_distinct=ignores_distinct)
+
+
+_REGRESSIONS = {
+    "regr_avgx": "c",
+    "regr_avgy": "b",
+    "regr_sxx": "e",
+    "regr_syy": "d",
+    "regr_sxy": "f",
+    "regr_slope": "try_divide(f, e)",
+    "regr_intercept": "b - try_divide(f, e) * c",
+    "regr_r2": "CASE WHEN e > 0 THEN CASE WHEN d > 0 THEN f * f / (d * e) ELSE CAST(1 AS DOUBLE) END END",
+}
+"""Of the dependent value, the first argument, and the independent one."""
 
 _ENTRIES = (
     Aggregate("count", (_COUNT,), arguments=(1, 64), distinct=Last.COUNT_OF_SET, form="count(*) or count(x)"),
     Aggregate("sum", (_SUM,), distinct=Last.SUM_OF_SET),
+    Aggregate("try_sum", _SUM_OR_NULL, Last.SUM_OR_NULL),
+    Aggregate("try_avg", (*_SUM_OR_NULL, _COUNT), Last.AVERAGE_OR_NULL),
     Aggregate("min", (Part("min(x)", "min", total=Total.ALWAYS),), ignores_distinct=True),
     Aggregate("max", (_MAX,), ignores_distinct=True),
     _AVERAGE,
@@ -176,15 +261,37 @@ _ENTRIES = (
     Aggregate("var_samp", _MOMENTS, "try_divide(c, a - 1)"),
     Aggregate("stddev_pop", _MOMENTS, "sqrt(try_divide(c, a))"),
     Aggregate("stddev_samp", _MOMENTS, "sqrt(try_divide(c, a - 1))"),
+    Aggregate("skewness", _SKEWED, "try_divide(sqrt(a) * d, power(c, 1.5))"),
+    Aggregate("kurtosis", _PEAKED, "try_divide(a * e, c * c) - 3"),
     _DISTINCT_COUNT,
     _PERCENTILE,
+    _TOP,
     Aggregate("count_if", (Part("count_if(x)", "sum", total=Total.ALWAYS),)),
-    Aggregate("bool_and", (Part("bool_and(x)", "bool_and", total=Total.ALWAYS),)),
-    Aggregate("bool_or", (Part("bool_or(x)", "bool_or", total=Total.ALWAYS),)),
+    Aggregate("bool_and", (Part("bool_and(x)", "bool_and", total=Total.ALWAYS),), ignores_distinct=True),
+    Aggregate("bool_or", (Part("bool_or(x)", "bool_or", total=Total.ALWAYS),), ignores_distinct=True),
+    _same("bit_and", ignores_distinct=True),
+    _same("bit_or", ignores_distinct=True),
+    _same("bit_xor"),
     # Of equal y the largest x, or the smallest: the same rows have to give the same value again.
     Aggregate("max_by", (Part(f"max({_PAIR})", "max"),), "(a).x", arguments=(2, 2)),
     Aggregate("min_by", (Part(f"min({_PAIR})", "min"),), "(a).x", arguments=(2, 2)),
+    Aggregate("covar_pop", (*_MEANS, _CO_MOMENT), "try_divide(d, a)", arguments=(2, 2)),
+    Aggregate("covar_samp", (*_MEANS, _CO_MOMENT), "try_divide(d, a - 1)", arguments=(2, 2)),
     Aggregate("corr", _CO_MOMENTS, "try_divide(f, sqrt(d * e))", arguments=(2, 2)),
+    Aggregate("regr_count", (Part(_PAIRS, "sum"),), arguments=(2, 2)),
+    *(Aggregate(name, _CO_MOMENTS, last, arguments=(2, 2)) for name, last in _REGRESSIONS.items()),
+    Aggregate("collect_set", (SET,), ignores_distinct=True),
+    Aggregate("collect_list", (Part("collect_list(x)", "values", total=Total.ALWAYS),), whole_over_tables=True),
+    _same("bitmap_construct_agg", "bitmap_or_agg"),
+    *(_same(name) for name in ("bitmap_or_agg", "bitmap_and_agg", "theta_union_agg", "hll_union_agg")),
+    *(_same(f"kll_merge_agg_{type_}") for type_ in ("bigint", "double", "float")),
+    *(_same(f"kll_sketch_agg_{type_}", f"kll_merge_agg_{type_}", 2) for type_ in ("bigint", "double", "float")),
+    *(_same(f"tuple_sketch_agg_{type_}", f"tuple_union_agg_{type_}", 3, 2) for type_ in ("double", "integer")),
+    *(_same(f"tuple_union_agg_{type_}") for type_ in ("double", "integer")),
+    _same("hll_sketch_agg", "hll_union_agg", 2),
+    _same("theta_sketch_agg", "theta_union_agg", 2),
+    _same("approx_top_k_accumulate", "approx_top_k_combine", 2),
+    _same("approx_top_k_combine"),
 )
 SAME_FUNCTIONS = {
     "mean": "avg",
@@ -192,11 +299,15 @@ SAME_FUNCTIONS = {
     "stddev": "stddev_samp",
     "variance": "var_samp",
     "approx_percentile": "percentile_approx",
+    "any": "bool_or",
+    "some": "bool_or",
+    "every": "bool_and",
 }
 """Other names of aggregates."""
 
 _BY_NAME = {entry.name: entry for entry in _ENTRIES}
-_CALL = re.compile(r"(\w+)\(")
+_CALL = re.compile(r"(?:least\(greatest\()?(\w+)\(")
+"""The aggregate that a part begins with."""
 MERGE_OF: Mapping[str, str] = {
     call.group(1): part.merge
     for part in (SET, *(part for entry in _ENTRIES for part in entry.parts if not part.of))
@@ -214,10 +325,15 @@ TOTAL_OF: Mapping[str, Total] = {
 MERGEABLE = tuple(sorted((*_BY_NAME, *SAME_FUNCTIONS)))
 """Names of all aggregates that can be split."""
 
+OVER_STREAMS = tuple(sorted({*MERGEABLE, *SETTLED} - {"percentiles"}))
+"""Names of all aggregates that are possible over streams."""
+
 DISTINCT_AGGREGATES = tuple(
     name
-    for name in MERGEABLE
-    if (entry := _BY_NAME[SAME_FUNCTIONS.get(name, name)]).distinct is not None or entry.ignores_distinct
+    for name in OVER_STREAMS
+    if (name in SETTLED and SETTLED[name].distinct)
+    or (name in MERGEABLE and (entry := _BY_NAME[SAME_FUNCTIONS.get(name, name)]).distinct is not None)
+    or (name in MERGEABLE and entry.ignores_distinct)
 )
 """Those that can be over DISTINCT values."""
 

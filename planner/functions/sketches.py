@@ -17,6 +17,8 @@ MAX_DEVIATION = 0.39
 DEFAULT_ACCURACY = 200
 """A rank is off by 1 / 200 of the rows."""
 MIN_K, MAX_K = 8, 65_535
+DEFAULT_ITEMS = 10_000
+"""Values that Spark's `approx_top_k` counts at a time."""
 _LEAST_ERROR = 1e-6
 """Smaller ones would have the largest sketches as well, but floating-point numbers do not reach as far."""
 
@@ -33,3 +35,8 @@ def kll_k(accuracy: str = "") -> int:
     """For an accuracy of 1/error as written in the query."""
     error = max(1 / int(accuracy or DEFAULT_ACCURACY), _LEAST_ERROR)
     return min(max(math.ceil(math.pow(2.296 / error, 1 / 0.9723)), MIN_K), MAX_K)
+
+
+def top_k_items(items: str = "") -> int:
+    """The most values that a sketch of the most frequent ones counts, as written in the query."""
+    return int(items) if items.isdecimal() else DEFAULT_ITEMS

@@ -15,7 +15,7 @@ RANKS = ("row_number", "rank", "dense_rank")
 
 WINDOW = "window"
 
-TOTAL_SCALARS = words("window named_struct struct upper lower length")
+TOTAL_SCALARS = words("window named_struct struct upper lower length least greatest")
 """Some of those that have a value for any argument, and do not fail."""
 
 TIME_UNIT_FUNCTIONS = words("dateadd date_add timestampadd datediff date_diff timestampdiff time_diff")
@@ -35,6 +35,15 @@ AGGREGATES = words("""
     tuple_union_agg_double tuple_union_agg_integer var_pop var_samp variance vector_avg vector_sum
     """)
 """Every aggregate function of Spark 4.3's SQL; over streams, those that are not mergeable are refused."""
+
+ONE_COLUMN_GENERATORS = {"explode": "explode", "explode_outer": "explode"}
+"""Generators of one column, with what LATERAL VIEW calls; another name there is that of an OUTER one."""
+
+GENERATORS = words("""
+    explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple variant_explode
+    variant_explode_outer
+    """)
+"""Functions that make several rows of one."""
 
 BARE_NOT_REPEATABLE = words(
     "current_catalog current_database current_date current_path current_schema current_time current_timestamp "

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from planner.functions.aggregates import MERGES, SET, Aggregate, Last, Part, aggregate_of
+from planner.functions.aggregates import AS_CALLED, MERGES, SET, Aggregate, Last, Part, aggregate_of
 from planner.functions.traits import AGGREGATES
 from planner.graph.expressions import cast
 from planner.graph.operators import Expression, Merged, Partial
@@ -58,8 +58,14 @@ def split_call(call: Call) -> Split:
     entry = aggregate_of(call.name)
     if call.distinct and entry.distinct is not None:
         return Split((SET,), (_set_of_values(call),), f"{entry.name} DISTINCT", None)
-    rank = call.arguments[entry.rank] if entry.rank is not None else None
-    return Split(entry.parts, tuple(_call(part, entry, call) for part in entry.parts), entry.name, rank)
+    return Split(entry.parts, tuple(_call(part, entry, call) for part in entry.parts), entry.name, _rank(entry, call))
+
+
+def _rank(entry: Aggregate, call: Call) -> Expression | None:
+    if entry.rank is None:
+        return None
+    said = entry.rank < len(call.arguments)
+    return call.arguments[entry.rank] if said else exp.Literal.number(entry.default_rank)
 
 
 def combined(partial: Partial, types: Types) -> Expression:
@@ -68,7 +74,7 @@ def combined(partial: Partial, types: Types) -> Expression:
     names = {"p": partial.name, "all_p": mean_of_all(partial.name)}
     for letter, name in zip(_PARTS, partial.of, strict=False):
         names |= {letter: name, f"all_{letter}": mean_of_all(name)}
-    made = _filled(merge.template, {name: _column(column) for name, column in names.items()})
+    made = filled(merge.template, {name: _column(column) for name, column in names.items()})
     decimal = merge.keeps_type and _DECIMAL.fullmatch(types.get(partial.name, ""))
     return cast(made, types[partial.name]) if decimal else made
 
@@ -81,7 +87,8 @@ def merged(aggregate: Merged, partials: Mapping[str, Partial], types: Types) -> 
     entry = aggregate_of(name)
     last = entry.distinct if distinct else entry.last
     if isinstance(last, str):
-        return _filled(last, dict(zip(_PARTS, parts, strict=False)))
+        values = dict(zip(_PARTS, parts, strict=False))
+        return filled(last, values if aggregate.argument is None else {**values, "r": aggregate.argument})
     if last is Last.VALUE or last is None:
         return parts[0]
     if last is Last.AVERAGE:
@@ -89,6 +96,8 @@ def merged(aggregate: Merged, partials: Mapping[str, Partial], types: Types) -> 
     if last is Last.QUANTILE:
         assert aggregate.argument is not None
         return _quantile(aggregate.argument, parts[0], types.get(aggregate.partials[1], "DOUBLE"))
+    if last in (Last.SUM_OR_NULL, Last.AVERAGE_OR_NULL):
+        return _or_null(parts, types.get(aggregate.partials[2], ""))
     return _of_set(last, parts[0], type_)
 
 
@@ -100,12 +109,19 @@ def means(partials: Sequence[Partial]) -> tuple[Partial, ...]:
 def mean_over_group(partial: Partial, keys: Sequence[str]) -> Expression:
     """The mean over all rows of a group, beside each of its partials."""
     count, mean = _column(partial.of[0]), _column(partial.name)
-    weighted = exp.Mul(this=count.copy(), expression=mean)
-    return exp.Anonymous(this="try_divide", expressions=[_over_group(weighted, keys), _over_group(count, keys)])
+    weighted = exp.Mul(this=count.copy(), expression=mean.copy())
+    found = {
+        "w": _over_group("sum", weighted, keys),
+        "n": _over_group("sum", count, keys),
+        "low": _over_group("min", mean, keys),
+        "high": _over_group("max", mean, keys),
+    }
+    # Between the means that it is made of: of equal ones the same.
+    return filled("least(greatest(try_divide(w, n), low), high)", found)
 
 
-def _over_group(node: Expression, keys: Sequence[str]) -> Expression:
-    total = exp.Anonymous(this="sum", expressions=[node])
+def _over_group(function: str, node: Expression, keys: Sequence[str]) -> Expression:
+    total = exp.Anonymous(this=function, expressions=[node.copy()])
     return exp.Window(this=total, partition_by=[_column(key) for key in keys], over="OVER")
 
 
@@ -120,15 +136,14 @@ def _call(part: Part, entry: Aggregate, call: Call) -> Expression:
         place, size = entry.size
         said = render(call.arguments[place]) if place < len(call.arguments) else ""
         arguments["k"] = exp.Literal.number(size(said))
-    if entry.arguments[1] > len(_ARGUMENTS):
-        # As many as there are: count(x, y, ...).
+    if entry.arguments[1] > len(_ARGUMENTS) or AS_CALLED in part.call:
         made: Expression = exp.Anonymous(this=entry.name, expressions=[node.copy() for node in call.arguments])
     else:
-        made = _filled(part.call, arguments)
-    return made if call.condition is None else _filtered(made, call.condition)
+        made = filled(part.call, arguments)
+    return made if call.condition is None else filtered(made, call.condition)
 
 
-def _filtered(node: Expression, condition: Expression) -> Expression:
+def filtered(node: Expression, condition: Expression) -> Expression:
     """The expression with FILTER behind each aggregate in it."""
     calls = _aggregate_calls(node)
     if not calls:
@@ -160,7 +175,7 @@ def _set_of_values(call: Call) -> Expression:
         for condition in conditions[1:]:
             every = exp.And(this=every, expression=_bracketed(condition))
         value = exp.Case(ifs=[exp.If(this=every, true=value)])
-    return _filled(SET.call, {"x": value})
+    return filled(SET.call, {"x": value})
 
 
 def _not_null(node: Expression) -> Expression:
@@ -182,6 +197,20 @@ def _quantile(rank: Expression, sketch: Expression, type_: str) -> Expression:
     return exp.Case(ifs=[exp.If(this=filled, true=found)])
 
 
+def _or_null(parts: Sequence[Expression], value: str) -> Expression:
+    """A sum that is NULL where it is too large, or where a partial was; with a count, the average."""
+    kind = _sum_type(value)
+    total: Expression = exp.TryCast(this=parts[0].copy(), to=exp.Var(this=kind), safe=True)
+    if len(parts) > 3:
+        decimal = _DECIMAL.fullmatch(kind)
+        total = _average(total, parts[-1], kind) if decimal else _divided(cast(parts[0].copy(), "DOUBLE"), parts[-1])
+    return exp.Case(ifs=[exp.If(this=exp.Not(this=_bracketed(parts[1])), true=total)])
+
+
+def _divided(total: Expression, count: Expression) -> Expression:
+    return exp.Anonymous(this="try_divide", expressions=[total, count.copy()])
+
+
 def _of_set(last: Last, values: Expression, type_: str) -> Expression:
     size = exp.Anonymous(this="size", expressions=[values])
     if last is Last.COUNT_OF_SET:
@@ -200,7 +229,7 @@ def _of_set(last: Last, values: Expression, type_: str) -> Expression:
 
 
 def _typed(template: str, values: Expression, kind: str) -> Expression:
-    made = _filled(template, {"v": values})
+    made = filled(template, {"v": values})
     for node in list(made.find_all(exp.Cast)):
         node.set("to", exp.Var(this=kind))
     return made
@@ -215,7 +244,7 @@ def _sum_type(value: str) -> str:
 
 
 def _average(total: Expression, count: Expression, total_type: str) -> Expression:
-    average = exp.Anonymous(this="try_divide", expressions=[total, count])
+    average = _divided(total, count)
     decimal = _DECIMAL.fullmatch(total_type)
     return cast(average, _average_type(decimal)) if decimal else average
 
@@ -240,7 +269,7 @@ def _template(text: str) -> Expression:
     return found
 
 
-def _filled(template: str, values: Mapping[str, Expression]) -> Expression:
+def filled(template: str, values: Mapping[str, Expression]) -> Expression:
     """A template with expressions in the place of its names."""
     root = exp.Paren(this=_template(template).copy())
     for column in list(root.find_all(exp.Column)):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from planner.functions.aggregates import MERGEABLE
-from planner.functions.traits import AGGREGATES
+from planner.functions.aggregates import MERGEABLE, aggregate_of
+from planner.functions.traits import AGGREGATES, GENERATORS
 from planner.relations.catalog import SITE_COLUMN
 from planner.sql.dialect import MAX_CHAIN, exp, name_node
 from planner.sql.refusals import function_name
 
 MAX_MERGED_NODES = 20_000
 """Largest sum of a query's expressions once derived tables are merged into it."""
+
+WRITTEN = "written"
+"""Key of the metadata of an expression that stands for a call of the query: the call's text."""
 
 _SELF_CONTAINED = (exp.Column, exp.Literal, exp.Anonymous, exp.Paren, exp.Dot, exp.Cast, exp.Bracket, exp.Null)
 
@@ -50,8 +53,9 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def is_mergeable(node: exp.Expr) -> bool:
-    """Whether an aggregate can be split in partials and a merge."""
-    return function_name(node) in MERGEABLE
+    """Whether an aggregate over tables is split in partials and a merge."""
+    name = function_name(node)
+    return name in MERGEABLE and not aggregate_of(name).whole_over_tables
 
 
 def _has_over(call: exp.Expr) -> bool:
@@ -77,6 +81,11 @@ def arguments_of(call: exp.Expr) -> tuple[exp.Expr, ...]:
 
 def first_aggregate(node: exp.Expr) -> exp.Expr | None:
     return next((part for part in node.walk() if is_aggregate(part)), None)
+
+
+def generates(nodes: Iterable[exp.Expr]) -> bool:
+    """Whether one of the expressions makes several rows of one."""
+    return any(function_name(part) in GENERATORS for node in nodes for part in node.walk())
 
 
 def replace_columns(node: exp.Expr, change: Callable[[exp.Column], exp.Expr]) -> exp.Expr:

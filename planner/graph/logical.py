@@ -62,6 +62,8 @@ class Join:
     """Rows match rows of their own site only."""
     windows: Windows | None = None
     """Of a join of streams: rows match rows of the same window."""
+    only: str = ""
+    """SEMI: rows with a match; ANTI: rows without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,8 @@ class MergeAggregate:
     input: LogicalOperator
     keys: tuple[Expression, ...]
     """Besides the window."""
+    sets: int = 1
+    """Grouping sets: how many groups a row may be in."""
 
 
 @dataclass(frozen=True, slots=True)

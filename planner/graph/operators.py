@@ -57,13 +57,18 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Pairs of rows for which all conditions hold; of a LEFT join also the left rows without a match."""
+    """Pairs of rows for which all conditions hold; of a LEFT join also the left rows without a match.
+
+    Of a SEMI or ANTI join the left rows with a match, once, or without one.
+    """
 
     left_input: Operator
     right_input: Operator
     """A Scan or an Alias."""
     left: bool
     on: tuple[Expression, ...]
+    only: str = ""
+    """SEMI, ANTI, or empty."""
 
 
 @dataclass(frozen=True, slots=True)

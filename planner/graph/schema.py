@@ -55,7 +55,7 @@ def types_of(operator: Operator) -> Mapping[str, str]:
     match operator:
         case Scan():
             return {column.name: column.type for column in operator.columns}
-        case Alias() | Filter() | Sort() | TopK():
+        case Alias() | Filter() | Sort() | TopK() | Generate():
             return types_of(operator.input)
         case UnionAll():
             return types_of(operator.inputs[0])

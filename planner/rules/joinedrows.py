@@ -11,6 +11,7 @@ from planner.bind.windowparts import window_part
 from planner.graph import operators
 from planner.graph.expressions import with_children
 from planner.graph.operators import Alias, Named, Operator, Project, Scan
+from planner.rules.groupingsets import SET_COLUMN, expanded
 from planner.rules.split import Split, Splitter, note_aggregates, whole_groups, with_layers
 from planner.sql.dialect import exp
 from planner.values.names import WINDOW_START
@@ -62,13 +63,17 @@ class JoinedRows:
         yield from (conjunct for join in self._query.joins for conjunct in join.on)
 
     def _grouped(self) -> Operator:
-        splitter = Splitter(self._query, self._query.window)
+        sets = self._query.sets
+        splitter = Splitter(self._query, self._query.window, sets)
         note_aggregates(splitter)
         kept = [Named(WINDOW_START, _start_of(self._first))]
         kept += [Named(name, self._replace(key)) for key, name in zip(self._query.keys, splitter.keys, strict=True)]
         kept += [Named(name, self._replace(column)) for column, name in splitter.columns.items()]
-        rows = Project(self._rows(), tuple(kept))
-        groups = whole_groups(splitter, rows, (WINDOW_START, *splitter.keys))
+        rows: Operator = Project(self._rows(), tuple(kept))
+        by = (WINDOW_START, *splitter.keys)
+        if sets is not None:
+            rows, by = expanded(rows, [item.name for item in kept], splitter.keys, sets), (*by, SET_COLUMN)
+        groups = whole_groups(splitter, rows, by)
         return with_layers(self._query, splitter.result(groups), {})
 
     def _rows(self) -> Operator:
@@ -84,7 +89,7 @@ class JoinedRows:
         on = self._replaced(join.on)
         if join.same_window is not None:
             on.append(exp.EQ(this=_start_of(join.same_window.other), expression=_start_of(view)))
-        return operators.Join(rows, Scan(view), join.left, tuple(on))
+        return operators.Join(rows, Scan(view), join.left, tuple(on), join.only)
 
     def _replaced(self, parts: Sequence[exp.Expr]) -> list[exp.Expr]:
         return [self._replace(part) for part in parts]

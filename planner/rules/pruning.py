@@ -31,7 +31,7 @@ def prune_sites(select: S) -> S:
     if not kept:
         raise _none_left(select, deciding)
     for join in select.joins:
-        if join.same_site and not join.left:
+        if join.same_site and not join.keeps_unmatched:
             kept = [site for site in kept if site in join.member.relation.sites]
     if not kept:
         raise InvalidDefinitionError(
@@ -107,7 +107,7 @@ def _value(node: exp.Expr, site: str) -> str:
 
 def _check_same_site(join: Join, sites: Iterable[str], select: StreamSelect | TableSelect) -> None:
     missing = sorted(set(sites) - set(join.member.relation.sites))
-    if join.same_site and join.left and missing:
+    if join.same_site and join.keeps_unmatched and missing:
         raise UnsupportedSqlError(
             f"{join.member.relation.name} is joined on site but has no binding at {', '.join(missing)}",
             position=select.scope.source.position(min(offset_of(c) or 0 for c in join.on)),

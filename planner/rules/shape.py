@@ -36,7 +36,7 @@ def query_shape(query: StreamSelect) -> QueryShape:
 def _conditions(query: StreamSelect) -> Iterator[exp.Expr]:
     """Conditions that drop rows of the stream: its own, and those on tables of inner joins."""
     yield from query.where
-    yield from (conjunct for join in query.joins if not join.left for conjunct in join.where)
+    yield from (conjunct for join in query.joins if not join.keeps_unmatched for conjunct in join.where)
 
 
 def selectivity_of(filters: Iterable[exp.Expr]) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from planner.bind import topk as bound
 from planner.bind.binder import WINDOW_FIELDS, Window
+from planner.bind.groupingsets import GroupingSets
 from planner.bind.layers import over_rows
 from planner.bind.selects import Select, StreamSelect
 from planner.bind.windowparts import window_part
@@ -28,8 +29,9 @@ from planner.graph.operators import (
     Project,
     TopK,
 )
+from planner.rules.groupingsets import SET_COLUMN, expanded, grouping
 from planner.sql.dialect import exp, name_node
-from planner.sql.refusals import function_name
+from planner.sql.refusals import GROUPING_FUNCTIONS, function_name
 from planner.values.names import WINDOW_START
 
 KEPT = "kept"
@@ -43,6 +45,8 @@ class Splitter:
     select: Select
     window: Window | None = None
     """By which rows are grouped besides the keys."""
+    sets: GroupingSets | None = None
+    """None: each group is by all keys."""
     columns: dict[exp.Expr, str] = field(default_factory=dict)
     partials: dict[exp.Expr, Partial] = field(default_factory=dict)
     """By the call that makes them."""
@@ -58,6 +62,8 @@ class Splitter:
         bare = node.unnest()
         if (rebuilt := self._window_part(bare)) is not None:
             return rebuilt
+        if self.sets is not None and function_name(bare) in GROUPING_FUNCTIONS:
+            return grouping(self.sets.ids(bare, self.select.keys))
         if bare in self.select.keys:
             return column(f"_k{self.select.keys.index(bare)}")
         if is_aggregate(node) or (isinstance(node, exp.Filter) and is_aggregate(node.this)):
@@ -82,7 +88,7 @@ class Splitter:
         window = (column(WINDOW_START),) if self.window is not None else ()
         order = [ordered_by(ordered, self.after_merge(ordered.this)) for ordered in top_k.order]
         if top_k.function == RANKS[0]:
-            order += ties(order, map(column, self.keys))
+            order += ties(order, map(column, (*self.keys, *([SET_COLUMN] if self.sets is not None else []))))
         partition = (*window, *(self.after_merge(part) for part in top_k.partition))
         return TopK(rows, top_k.function, partition, tuple(order), top_k.k)
 
@@ -185,14 +191,18 @@ class Split:
     def merge(self, partials: Operator, joined: Mapping[str, Operator]) -> Operator:
         """The results: of the partials of closed windows, and of the rows of other queries by view."""
         aggregates = tuple(self.splitter.aggregates.values())
-        merged = MergeAggregate(partials, self.groups, self.partials, aggregates)
+        groups, sets = self.groups, self.splitter.sets
+        if sets is not None:
+            partials = expanded(partials, self.columns(), self.splitter.keys, sets)
+            groups = (*groups, SET_COLUMN)
+        merged = MergeAggregate(partials, groups, self.partials, aggregates)
         return with_layers(self.query, self.splitter.result(Alias(merged, MERGED)), joined)
 
 
 def split_aggregates(query: StreamSelect) -> Split:
     """Both halves."""
     assert query.window is not None
-    splitter = Splitter(query, query.window)
+    splitter = Splitter(query, query.window, query.sets)
     note_aggregates(splitter)
     return Split(
         query,

@@ -91,7 +91,13 @@ def _homes(select: StreamSelect) -> _Homes:
             continue
         kept: list[exp.Expr] = []
         for conjunct in join.on:
-            home = view if views_of(conjunct) == {view} else LATE if join.left else _home(conjunct, owners, fixed)
+            home = (
+                view
+                if views_of(conjunct) == {view}
+                else LATE
+                if join.keeps_unmatched
+                else _home(conjunct, owners, fixed)
+            )
             (where[home] if home else kept).append(conjunct)
         on[view] = tuple(kept)
     return _Homes(owners, {view: tuple(parts) for view, parts in where.items()}, on, tuple(late))

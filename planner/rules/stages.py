@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from planner.bind.rows import joined_rows, kept
 from planner.bind.scope import DerivedRows
 from planner.bind.selects import Join, StreamSelect
-from planner.graph.expressions import columns_of, enclosed, replace_columns, unqualified
-from planner.graph.operators import Named, Operator, Project, Scan
+from planner.graph.expressions import columns_of, enclosed, generates, replace_columns, unqualified
+from planner.graph.operators import Alias, Named, Operator, Project, Scan
 from planner.graph.plan import JoinShape, QueryShape, Stage, StageInput
 from planner.relations.catalog import SITE_COLUMN
 from planner.rules.shape import query_shape
@@ -45,8 +45,9 @@ def add_source(
     """
     read = tuple(o.expression for o in query.outputs) if split is None else tuple(map(change or _same, split.read))
     used = (*read, *query.where, *(conjunct for join in query.joins for conjunct in join.on))
+    used += tuple(lateral.call for lateral in query.laterals)
     plan.stages += [table_stage(join, used, query.sites) for join in query.joins]
-    rows = kept(joined_rows(query.joins), query.where)
+    rows = kept(joined_rows(query.joins, laterals=query.laterals), query.where)
     stage_id = plan.next_id(StageKind.SOURCE, "s")
     body: Operator
     if split is None:
@@ -76,14 +77,25 @@ def table_stage(join: Join, used: Sequence[exp.Expr], sites: Sequence[str]) -> S
         read = set(columns_of((*where, *expressions), INPUT_VIEW))
     base = relation if rows is None else rows.base
     items = tuple(Named(name, unqualified(node)) for name, node in zip(output, expressions, strict=True))
+    body = Project(kept(Scan(INPUT_VIEW), [unqualified(part) for part in where]), items)
     return Stage(
         id=view,
         kind=StageKind.TABLE,
-        body=Project(kept(Scan(INPUT_VIEW), [unqualified(part) for part in where]), items),
+        body=body if rows is None or not generates(rows.expressions.values()) else _generated(join, rows, output),
         pinned=tuple(sorted(s for s in relation.sites if s in sites or not join.same_site)),
         relation=relation.name,
         read_columns=tuple(sorted(read - {SITE_COLUMN})) or (base.columns[0].name,),
     )
+
+
+def _generated(join: Join, rows: DerivedRows, output: Sequence[str]) -> Project:
+    """What of a table is sent whose rows a generator makes: conditions on them are evaluated behind it."""
+    view = join.member.view
+    used = dict.fromkeys((*output, *columns_of(join.where, view)))
+    made = tuple(Named(name, unqualified(rows.expressions[name.lower()])) for name in used)
+    below = Project(kept(Scan(INPUT_VIEW), [unqualified(part) for part in rows.where]), made)
+    items = tuple(Named(name, exp.Column(this=name_node(name))) for name in output)
+    return Project(kept(Alias(below, view), join.where), items)
 
 
 def _over_rows(rows: DerivedRows, conjunct: exp.Expr) -> exp.Expr:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from planner.bind.outputs import Output
 from planner.bind.rows import joined_rows, kept
 from planner.bind.selects import TableRows, TableSelect, UnionAll
-from planner.bind.tablerows import items_of, names_of, with_laterals
+from planner.bind.tablerows import items_of, names_of
 from planner.graph.expressions import columns_of, ordered_by, views_of
 from planner.graph.operators import (
     Alias,
@@ -166,7 +166,7 @@ def _kept_rows(select: TableSelect, rows: Operator, joined: Mapping[str, Operato
     """
     first = rows if rows == Scan(INPUT_VIEW) else Alias(rows, INPUT_VIEW)
     sources = {INPUT_VIEW: first, **{view: Alias(found, view) for view, found in (joined or {}).items()}}
-    return kept(with_laterals(joined_rows(select.joins, sources), select), select.where)
+    return kept(joined_rows(select.joins, sources, select.laterals), select.where)
 
 
 def _gathered(select: TableSelect, plan: BatchStages) -> Operator:

@@ -74,7 +74,7 @@ class _Names:
     def join(self, join: Join, rows: LogicalOperator, other: LogicalOperator) -> LogicalOperator:
         name = join.member.relation.name if join.window is None else join.member.alias
         windows = None if join.window is None else _windows(join.window)
-        return logical.Join(rows, other, name, join.left, self.each(join.on), join.same_site, windows)
+        return logical.Join(rows, other, name, join.left, self.each(join.on), join.same_site, windows, join.only)
 
     def results(self, select: Select, rows: LogicalOperator, *, windowed: bool) -> LogicalOperator:
         """HAVING, QUALIFY and the select list."""
@@ -103,7 +103,8 @@ def _groups(select: StreamSelect, names: _Names) -> LogicalOperator:
         return logical.Aggregate(_rows(select), keys, windowed=True)
     queries = [i.query for i in select.inputs] or [select]
     partials = tuple(logical.PartialAggregate(_rows(query), keys, _windows(window)) for query in queries)
-    return logical.MergeAggregate(logical.UnionAll(partials) if select.inputs else partials[0], keys)
+    sets = len(select.sets.sets) if select.sets is not None else 1
+    return logical.MergeAggregate(logical.UnionAll(partials) if select.inputs else partials[0], keys, sets)
 
 
 def _rows(select: StreamSelect) -> LogicalOperator:
@@ -113,6 +114,8 @@ def _rows(select: StreamSelect) -> LogicalOperator:
     found = streams.pop(0) if streams else _scan(select.scope.stream, select.sites)
     for join in select.joins:
         found = names.join(join, found, streams.pop(0) if join.member.is_stream else _joined(join, select))
+    for lateral in select.laterals:
+        found = logical.Generate(found, names.of(lateral.call))
     return names.filter(select.where, found)
 
 

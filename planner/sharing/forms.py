@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from planner.functions.traits import WINDOW
+from planner.functions.traits import GENERATORS, WINDOW
 from planner.graph.aggregates import combined, mean_of_all, mean_over_group, means, merged
 from planner.graph.expressions import is_aggregate
 from planner.graph.operators import (
@@ -38,14 +38,6 @@ from planner.sharing.canonical import Canonical, UnreadableError, conjuncts_of, 
 from planner.sql.dialect import exp, name_node
 from planner.sql.refusals import function_name
 from planner.values.names import BIN_COLUMN, RANK_COLUMN
-
-GENERATORS = frozenset(
-    (
-        *("explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer"),
-        *("stack", "json_tuple", "variant_explode", "variant_explode_outer"),
-    )
-)
-"""Functions that make several rows of one."""
 
 DIGEST_CHARS = 32
 
@@ -78,6 +70,7 @@ class JoinForm:
     view: str
     left: bool
     on: frozenset[Term]
+    only: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +101,7 @@ class Form:
     def rows_digest(self) -> str:
         """Of the rows before they are filtered, grouped and projected."""
         base = self.base if isinstance(self.base, str) else f"of {self.base.digest}"
-        joins = (digest([j.view, str(j.left), *_labels(j.on)]) for j in self.joins)
+        joins = (digest([j.view, str(j.left), *([j.only] if j.only else []), *_labels(j.on)]) for j in self.joins)
         return digest([base, *joins])
 
     @property
@@ -256,7 +249,7 @@ class _Reader:
         rows = _Rows(left.form, None, resolve, both)
         on = frozenset(self._conditions(join.on, rows))
         assert isinstance(right.form.base, str)
-        form = replace(left.form, joins=(*left.form.joins, JoinForm(right.form.base, join.left, on)))
+        form = replace(left.form, joins=(*left.form.joins, JoinForm(right.form.base, join.left, on, join.only)))
         return replace(rows, form=form)
 
     def _filtered(self, below: _Rows, conditions: Sequence[exp.Expr]) -> _Rows:

@@ -27,7 +27,7 @@ NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     **_nodes("Join", "this side kind on using"),
     **_nodes("Lateral", "this view outer alias"),
     **_nodes("From Where Having Qualify", "this"),
-    **_nodes("Group Order Distinct Tuple", "expressions"),
+    **_nodes("Group Order Distinct Tuple Rollup Cube GroupingSets", "expressions"),
     **_nodes("Ordered", "this desc nulls_first"),
     **_nodes("Limit Offset", "expression"),
     **_nodes("Fetch", "direction count limit_options"),
@@ -54,7 +54,8 @@ NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     **_nodes("Like ILike", "this expression negate"),
     **_nodes("RegexpLike Escape", "this expression"),
     **_nodes("Neg Not BitwiseNot Paren Any All", "this"),
-    **_nodes("In", "this expressions"),
+    **_nodes("In", "this expressions query"),
+    **_nodes("Exists", "this"),
     **_nodes("Between", "this low high"),
     **_nodes("Bracket", "this expressions"),
     **_nodes("Case", "this ifs default"),
@@ -64,6 +65,7 @@ NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     **_nodes("Filter Transform Extract", "this expression"),
     **_nodes("Lambda", "this expressions"),
     **_nodes("IgnoreNulls RespectNulls", "this"),
+    **_nodes("WithinGroup", "this expression"),
     **_nodes("Window", "this partition_by order spec over"),
     **_nodes("WindowSpec", "kind start start_side end end_side"),
     **_nodes("Concat", "expressions safe coalesce"),
@@ -93,7 +95,6 @@ TABLE_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     **_nodes("Values", "expressions alias"),
     **_nodes("Join", "this side kind on using method"),
     **_nodes("Group", "expressions all rollup cube grouping_sets"),
-    **_nodes("Rollup Cube GroupingSets", "expressions"),
     # Besides what is written, how sqlglot would name the columns.
     exp.Pivot: words("""
         alias columns expressions fields identify_pivot_strings include_nulls pivot_column_naming prefixed_pivot_columns
@@ -101,9 +102,7 @@ TABLE_NODES: Mapping[type[exp.Expr], frozenset[str]] = {
         """),
     **_nodes("PivotAlias", "this alias"),
     # operators and calls
-    **_nodes("Exists", "this"),
     **_nodes("In", "this expressions query field"),
-    **_nodes("WithinGroup", "this expression"),
     **_nodes("Window", "this partition_by order spec over alias"),
 }
 """The same for a query over tables alone that Spark runs as it is written: syntax that cannot run in parts, too."""

@@ -61,6 +61,10 @@ class _Parser(SparkParser):
     QUERY_MODIFIER_TOKENS: ClassVar[Any] = SparkParser.QUERY_MODIFIER_TOKENS - {TokenType.WINDOW}
     ARRAY_CONSTRUCTORS: ClassVar[Any] = {}
     NO_PAREN_FUNCTIONS: ClassVar[Any] = {}
+    # `any(x)` is an aggregate; behind LIKE it is none.
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[Any] = {
+        name: parse for name, parse in SparkParser.NO_PAREN_FUNCTION_PARSERS.items() if name != "ANY"
+    }
     PIPE_SYNTAX_TRANSFORM_PARSERS: ClassVar[Any] = {}
 
     def reset(self) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.functions.aggregates import DISTINCT_AGGREGATES, MERGEABLE
+from planner.functions.aggregates import DISTINCT_AGGREGATES, OVER_STREAMS
+from planner.functions.settled import SETTLED
 from planner.functions.table import NOT_REPEATABLE, REASONS
 from planner.functions.traits import AGGREGATES, OTHER_WINDOWS
 from planner.sql.allowed import UNITS
@@ -35,7 +36,10 @@ JOIN_HINT = (
     "columns and AND window(a.ts, '10 seconds') = window(b.ts, '10 seconds')."
 )
 DISTINCT_HINT = "SELECT DISTINCT window(ts, '10 seconds') AS w, x, ... gives the distinct rows of each window."
-GROUP_HINT = "Name the keys: GROUP BY window(ts, '10 seconds'), key, ..."
+GROUP_HINT = (
+    "Name the keys: GROUP BY window(ts, '10 seconds'), key, ..., ROLLUP (a, b), CUBE (c), GROUPING SETS (d, e)."
+)
+GROUPING_FUNCTIONS = ("grouping", "grouping_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,8 @@ CLAUSES = (
 MAX_JOINS = 64
 """The most joins of one SELECT: each is bound among all others, so planning time grows with more than their square."""
 
-BATCH_CLAUSES = ("order", "limit", "offset", "laterals")
+LATERALS = "laterals"
+BATCH_CLAUSES = ("order", "limit", "offset", LATERALS)
 """Arguments of a SELECT that are possible over tables; whether it is over tables is known when names are."""
 
 _PLAIN_ARGUMENTS = frozenset(
@@ -103,7 +108,7 @@ def check_block(select: exp.Expr, source: Source, tokens: Sequence[Token]) -> li
 def check_over_stream(query: exp.Expr, source: Source) -> None:
     """Raises UnsupportedSqlError at what only a query over tables can have, of a SELECT or a UNION ALL."""
     for clause in CLAUSES:
-        if query.args.get(clause.argument) and clause.argument in BATCH_CLAUSES:
+        if query.args.get(clause.argument) and clause.argument in BATCH_CLAUSES and clause.argument != LATERALS:
             tokens = block_tokens(query, tokenize(source))
             error = refuse_token(source, tokens, clause.tokens, clause.name, clause.hint)
             error.message += " over streams"
@@ -113,7 +118,7 @@ def check_over_stream(query: exp.Expr, source: Source) -> None:
             hint = "QUALIFY row_number() OVER (PARTITION BY window ...) <= k."
             raise refuse(node, source, "OVER is possible only in QUALIFY", hint)
         if is_whole(node):
-            hint = f"{', '.join(MERGEABLE)} are possible."
+            hint = f"{', '.join(OVER_STREAMS)} are possible."
             raise refuse(node, source, f"the aggregate {function_name(node)} is not possible yet", hint)
 
 
@@ -123,9 +128,10 @@ def is_over(node: exp.Expr) -> bool:
 
 
 def is_whole(node: exp.Expr) -> bool:
-    """Whether it is an aggregate that needs all its rows at once."""
+    """Whether it is an aggregate that is not possible over streams."""
     name = function_name(node)
-    return name in AGGREGATES and name not in MERGEABLE and not _is_predicate(node)
+    known = name in OVER_STREAMS or name in GROUPING_FUNCTIONS
+    return name in AGGREGATES and not known and not _is_predicate(node)
 
 
 def refuse(node: exp.Expr, source: Source, message: str, hint: str) -> UnsupportedSqlError:
@@ -184,13 +190,20 @@ def _check_subqueries(select: exp.Select, source: Source) -> list[exp.Expr]:
     """The queries in FROM; a query elsewhere than in FROM or WITH is refused."""
     derived = [item for item in from_items(select) if isinstance(item, exp.Subquery)]
     common = [table.this for table in common_tables(select)]
+    conditions = [query for query in nested_queries(select) if _is_condition(query, select)]
     for query in nested_queries(select):
-        if not any(query is known for known in (*derived, *common)):
+        if not any(query is known for known in (*derived, *common, *conditions)):
             raise _refuse_subquery(query, source)
     for item in derived:
         if not isinstance(unwrapped_item(item), exp.Query):
             raise _refuse_subquery(item, source)
-    return [unwrapped_item(item) for item in derived]
+    return [*map(unwrapped_item, derived), *map(unwrapped, conditions)]
+
+
+def _is_condition(query: exp.Expr, select: exp.Select) -> bool:
+    """Whether it is the query of IN or EXISTS in WHERE."""
+    inside = isinstance(query.parent, exp.Exists) or (isinstance(query.parent, exp.In) and query.arg_key == "query")
+    return inside and query.find_ancestor(exp.Where, exp.Select) is select.args.get("where")
 
 
 def unwrapped_item(item: exp.Subquery) -> exp.Expr:
@@ -202,10 +215,10 @@ def _refuse_subquery(query: exp.Expr, source: Source) -> UnsupportedSqlError:
     inner = unwrapped(query.this) if isinstance(query, exp.Subquery) else query
     offset = int((inner if FIRST in inner.meta else query).meta.get(FIRST, offset_of(query) or 0))
     return UnsupportedSqlError(
-        "a sub-query is possible only in FROM",
+        "a sub-query is possible only in FROM, and behind IN and EXISTS in WHERE",
         position=source.position(offset),
         found=source.text[offset : offset + 6].strip(),
-        hint="Sub-queries can stand in FROM and WITH; a table can be joined by its name.",
+        hint="Sub-queries can stand in FROM and WITH, and in WHERE behind IN and EXISTS; tables can be joined.",
     )
 
 
@@ -236,8 +249,7 @@ def _check_group(tree: exp.Select, source: Source, tokens: Sequence[Token]) -> N
     group = tree.args.get("group")
     if group is None:
         return
-    nested = any(isinstance(key, exp.Cube | exp.Rollup | exp.GroupingSets) for key in group.expressions)
-    if nested or any(value for argument, value in group.args.items() if argument != "expressions"):
+    if any(value for argument, value in group.args.items() if argument != "expressions"):
         words = ("ROLLUP", "CUBE", "GROUPING SETS", "ALL", "DISTINCT")
         begin = _find(tokens, (TokenType.GROUP_BY,)).start
         token = next((t for t in tokens if t.start > begin and t.text.upper() in words), tokens[0])
@@ -281,7 +293,7 @@ def _check_join(join: exp.Join, source: Source, tokens: Sequence[Token]) -> None
     side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
     method = (join.args.get("method") or "").upper()
     name = " ".join(part for part in (method, side, kind, "JOIN") if part)
-    possible = side in ("", "LEFT") and kind in ("", "INNER", "OUTER") and not method
+    possible = side in ("", "LEFT") and kind in ("", "INNER", "OUTER", "CROSS", "SEMI", "ANTI") and not method
     if not possible or (kind == "OUTER" and not side):
         start = offset_of(join.this) or 0
         words = (method, side, kind, "JOIN", ",")
@@ -352,8 +364,8 @@ def function_name(node: exp.Expr) -> str:
 
 def _check_function(node: exp.Expr, source: Source) -> None:
     check_callable(node, source)
-    if isinstance(node.parent, exp.WithinGroup):
-        name = function_name(node)
+    name = function_name(node)
+    if isinstance(node.parent, exp.WithinGroup) and (name not in SETTLED or SETTLED[name].within is None):
         raise refuse(node, source, f"{name} WITHIN GROUP is not possible yet", "percentile_approx(x, 0.5) is possible.")
 
 

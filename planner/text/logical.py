@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from planner.graph.expressions import WRITTEN
 from planner.graph.logical import (
     Aggregate,
     Filter,
@@ -69,7 +70,8 @@ def _line(operator: LogicalOperator) -> str:
         case PartialAggregate():
             return f"PartialAggregate[{', '.join((f'window of {_window(operator.windows)}', *_each(operator.keys)))}]"
         case MergeAggregate():
-            return f"MergeAggregate[{_listed(operator.keys, windowed=True)}]"
+            sets = f"; {operator.sets} grouping sets" if operator.sets > 1 else ""
+            return f"MergeAggregate[{_listed(operator.keys, windowed=True)}{sets}]"
         case TopK():
             return _top_k(operator)
         case Project():
@@ -96,11 +98,13 @@ def _join(join: Join) -> str:
     if join.windows is not None:
         where = f" in each window of {_window(join.windows)}"
     name = "Join" if join.windows is None else "WindowJoin"
-    return f"{name}[{_kind(join)} {join.name}{where} ON {_all(join.on)}]"
+    on = f" ON {_all(join.on)}" if join.on else ""
+    return f"{name}[{_kind(join)} {join.name}{where}{on}]"
 
 
 def _kind(join: Join | JoinOfWindows) -> str:
-    return "LEFT" if join.left else "INNER"
+    only = join.only if isinstance(join, Join) else ""
+    return only or ("LEFT" if join.left else "INNER" if join.on else "CROSS")
 
 
 def _top_k(top_k: TopK) -> str:
@@ -129,5 +133,15 @@ def _all(conditions: Iterable[Expression]) -> str:
 
 
 def _words(node: Expression) -> str:
-    text = _VERSION.sub("(", render(node))
+    text = _VERSION.sub("(", render(_as_written(node)))
     return text if len(text) <= _WIDTH else f"{text[:_WIDTH]}..."
+
+
+def _as_written(node: Expression) -> Expression:
+    """The expression with each call that is written in others as the query has it."""
+    root = exp.Paren(this=node.copy())
+    for part in list(root.walk()):
+        if WRITTEN in part.meta:
+            part.replace(exp.Var(this=part.meta[WRITTEN]))
+    found: Expression = root.this
+    return found

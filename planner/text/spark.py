@@ -118,7 +118,7 @@ def _rows(operator: Operator) -> str:
         case Alias():
             return f"({spark_sql(operator.input)}) AS {quoted(operator.name)}"
         case Join():
-            kind = "LEFT JOIN" if operator.left else "JOIN"
+            kind = f"LEFT {operator.only} JOIN" if operator.only else "LEFT JOIN" if operator.left else "JOIN"
             return f"{_rows(operator.left_input)} {kind} {_rows(operator.right_input)} ON {conjunction(operator.on)}"
         case Generate():
             outer = "OUTER " if operator.outer else ""
@@ -230,12 +230,16 @@ def _items(items: Sequence[Named]) -> str:
 
 def _item(item: Named) -> str:
     node = item.expression
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+        return render(node)
     plain = isinstance(node, exp.Column) and not node.table and node.name == item.name
     return quoted(item.name) if plain else f"{render(node)} AS {quoted(item.name)}"
 
 
 def conjunction(parts: Sequence[Expression]) -> str:
     """Conditions that must all hold. To Spark `FROM t WHERE (flag)` would be the table under the alias `where`."""
+    if not parts:
+        return "TRUE"
     bare = (part.unnest() if _is_word(part.unnest()) else part for part in parts)
     return " AND ".join(render(part if _binds_tightly(part) else enclosed(part)) for part in bare)
 

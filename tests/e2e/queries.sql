@@ -389,3 +389,69 @@ SELECT w(ts, 10) AS s, product, count(*) AS n, CAST(sum(x) AS DECIMAL(20,2)) AS 
 count(DISTINCT x) AS xs FROM (SELECT ts, product, fee AS x FROM orders WHERE express UNION ALL SELECT a.ts, a.product, p.fee
 FROM orders a LEFT JOIN parcels p ON a.product = p.product AND a.id <> p.id AND w(a.ts, 10) = w(p.ts, 10) WHERE a.quantity >
 7) AS u GROUP BY 1, 2
+
+-- name: settled_aggregates
+SELECT window.start AS s, site, first(id) AS first, last(product) AS last, max_by(id, price) AS best, min_by(product, quantity)
+AS least, mode(quantity) AS often, median(price) AS middle, percentile(quantity, 0.3) AS p30, bit_xor(id) AS bits, any(express) AS
+some_of, every(express) AS all_of, skewness(price) AS skew, kurtosis(price) AS kurt, covar_samp(price, quantity) AS co,
+regr_slope(price, quantity) AS slope, regr_r2(price, quantity) AS r2, try_sum(quantity) AS total, array_join(collect_set(quantity),
+',') AS qs, listagg(CAST(id AS STRING), ',') FILTER (WHERE quantity > 8) AS ids, array_join(collect_list(id) FILTER (WHERE
+quantity < 2), ',') AS few FROM orders GROUP BY window(ts, '10 seconds'), site HAVING size(collect_list(id)) > 1
+-- oracle
+SELECT w(ts, 10) AS s, site, (min({'t': ts, 'x': id})).x AS first, (max({'t': ts, 'x': product})).x AS last, (max({'y': price,
+'x': id}) FILTER (price IS NOT NULL)).x AS best, (min({'y': quantity, 'x': product}) FILTER (quantity IS NOT NULL)).x AS least,
+mode(quantity ORDER BY quantity) AS often, median(price) AS middle, quantile_cont(CAST(quantity AS DOUBLE), 0.3) AS p30, bit_xor(id)
+AS bits, bool_or(express) AS some_of, bool_and(express) AS all_of, (avg(price ** 3) - 3 * avg(price) * avg(price ** 2) + 2 *
+avg(price) ** 3) / var_pop(price) ** 1.5 AS skew, kurtosis_pop(price) AS kurt, covar_samp(price, quantity) AS co,
+regr_slope(price, quantity) AS slope, regr_r2(price, quantity) AS r2, sum(quantity) AS total, array_to_string(list_sort(list(DISTINCT
+quantity) FILTER (quantity IS NOT NULL)), ',') AS qs, string_agg(CAST(id AS VARCHAR), ',' ORDER BY ts, CAST(id AS VARCHAR)) FILTER
+(quantity > 8) AS ids, coalesce(array_to_string(list(id ORDER BY ts, id) FILTER (quantity < 2), ','), '') AS few FROM orders GROUP BY
+1, 2 HAVING count(*) > 1
+
+-- name: settled_aggregates_of_a_join
+SELECT window.start AS s, a.product, last(p.id) AS last, max_by(p.id, p.fee) AS best, median(p.fee) AS middle, count(*) AS n FROM
+orders a JOIN parcels p ON a.product = p.product AND a.quantity > 7 AND window(a.ts, '10 seconds') = window(p.ts, '10 seconds')
+GROUP BY window(a.ts, '10 seconds'), a.product
+-- oracle
+SELECT w(a.ts, 10) AS s, a.product, (max({'t': a.ts, 'x': p.id})).x AS last, (max({'y': p.fee, 'x': p.id}) FILTER (p.fee IS NOT
+NULL)).x AS best, median(CAST(p.fee AS DOUBLE)) AS middle, count(*) AS n FROM orders a JOIN parcels p ON a.product = p.product AND
+a.quantity > 7 AND w(a.ts, 10) = w(p.ts, 10) GROUP BY 1, 2
+
+-- name: grouping_sets
+SELECT window.start AS s, site, express, CAST(grouping_id() AS INT) AS g, count(*) AS n, sum(fee) AS fee, avg(price)
+AS mean, count(DISTINCT quantity) AS q FROM orders GROUP BY window(ts, '10 seconds'), CUBE (site, express) HAVING count(*) > 2
+-- oracle
+SELECT w(ts, 10) AS s, site, express, CAST(GROUPING(site, express) AS INTEGER) AS g, count(*) AS n, CAST(sum(fee) AS DECIMAL(20,2))
+AS fee, avg(price) AS mean, count(DISTINCT quantity) AS q FROM orders GROUP BY 1, CUBE (site, express) HAVING count(*) > 2
+
+-- name: rows_of_a_generator
+SELECT id, part FROM (SELECT id, explode(array(product, site, upper(site))) AS part FROM orders WHERE quantity > 8) AS d
+WHERE part >= 'a' AND part <> 'eu'
+-- oracle
+SELECT id, part FROM (SELECT id, unnest([product, site, upper(site)]) AS part FROM orders WHERE quantity > 8) AS d
+WHERE part >= 'a' AND part <> 'eu'
+
+-- name: joined_rows_of_a_generator
+SELECT window.start AS s, n.category, t.again, count(*) AS n FROM (SELECT ts, quantity, explode_outer(if(express, array(product,
+upper(product)), array())) AS p FROM orders WHERE price > 10) AS d LEFT JOIN products AS n ON n.product = d.p
+LATERAL VIEW explode(array(1, quantity)) t AS again WHERE d.quantity < 3 GROUP BY window(ts, '30 seconds'), n.category, t.again
+-- oracle
+SELECT w(ts, 30) AS s, n.category, again, count(*) AS n FROM (SELECT *, unnest([1, quantity]) AS again FROM (SELECT ts, quantity,
+unnest(CASE WHEN express THEN [product, upper(product)] ELSE [NULL] END) AS p FROM orders WHERE price > 10)) AS d LEFT JOIN products
+AS n ON n.product = d.p WHERE d.quantity < 3 GROUP BY 1, 2, 3
+
+-- name: in_and_exists
+SELECT window.start AS s, o.product, count(*) AS n FROM orders AS o WHERE o.product IN (SELECT product FROM products WHERE
+category <> 'A') AND o.quantity NOT IN (SELECT CAST(amount AS INT) FROM stock WHERE amount < 5) AND NOT EXISTS (SELECT 1 FROM
+recalls AS r WHERE r.product = o.product) GROUP BY window(ts, '30 seconds'), o.product
+-- oracle
+SELECT w(ts, 30) AS s, o.product, count(*) AS n FROM orders AS o WHERE o.product IN (SELECT product FROM products WHERE
+category <> 'A') AND o.quantity NOT IN (SELECT CAST(amount AS INT) FROM stock WHERE amount < 5) AND NOT EXISTS (SELECT 1 FROM
+recalls AS r WHERE r.product = o.product) GROUP BY 1, 2
+
+-- name: anti_join
+SELECT o.id, o.site FROM orders AS o LEFT ANTI JOIN stock AS k ON k.product = o.product AND k.site = o.site AND k.amount >
+o.quantity WHERE o.quantity > 7
+-- oracle
+SELECT o.id, o.site FROM orders AS o ANTI JOIN stock AS k ON k.product = o.product AND k.site = o.site AND k.amount >
+o.quantity WHERE o.quantity > 7

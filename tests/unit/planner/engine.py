@@ -63,7 +63,7 @@ def in_duckdb(node: exp.Expr) -> exp.Expr:
         return exp.Anonymous(this="len", expressions=[node.this])
     if isinstance(node, exp.Reduce):
         return exp.Anonymous(this="list_sum", expressions=[node.this])
-    if isinstance(node, exp.Struct):
+    if isinstance(node, exp.Struct) and not any(isinstance(part, exp.PropertyEQ) for part in node.expressions):
         return exp.Anonymous(this="row", expressions=node.expressions)
     return node
 

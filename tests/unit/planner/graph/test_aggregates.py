@@ -67,7 +67,9 @@ def test_variances_are_merged_around_the_mean_of_all() -> None:
     parts = ("_p0", "_p1", "_p2")
     aggregates = (Merged("_a0", "stddev_samp", parts), Merged("_a1", "var_pop", parts))
     over = "OVER (PARTITION BY _window_start, _k0)"
-    source = f"(SELECT *, try_divide(sum(_p0 * _p1) {over}, sum(_p0) {over}) AS _p1_of_all FROM input) AS input"
+    mean = f"try_divide(sum(_p0 * _p1) {over}, sum(_p0) {over})"
+    mean = f"least(greatest({mean}, min(_p1) {over}), max(_p1) {over})"
+    source = f"(SELECT *, {mean} AS _p1_of_all FROM input) AS input"
     m2 = "sum(_p2 + _p0 * (_p1 - _p1_of_all) * (_p1 - _p1_of_all))"
     assert combined(partials, {}) == (
         f"SELECT _window_start, _k0, sum(_p0) AS _p0, max(_p1_of_all) AS _p1, {m2} AS _p2 FROM {source} "

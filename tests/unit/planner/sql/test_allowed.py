@@ -139,6 +139,8 @@ WHOLE = (
     "SELECT v.a FROM {r} CROSS JOIN (VALUES ({x})) AS v (a)",
 )
 """What a query over tables alone may have, around a call that no query may have."""
+OVER_STREAMS = 2
+"""So many of them are possible over streams as well."""
 UNSAFE = ("reflect('a', 'b')", "input_file_name()", "rand()", "now()", "current_timestamp", "from_avro(page, 'a')")
 WHOLE_STATEMENTS = (
     "SELECT a.page FROM {} AS a RIGHT JOIN csv.`/etc/passwd` AS b ON a.page = b.page",
@@ -157,7 +159,7 @@ def attacks() -> Iterator[str]:
         yield from (f"SELECT {text} AS q FROM {relation}" for text in EXPRESSIONS)
         yield from (text.replace("{}", relation) for text in (*STATEMENTS, *WHOLE_STATEMENTS))
         yield from (text.replace("{r}", relation).replace("{x}", call) for text in WHOLE for call in UNSAFE)
-    yield from (text.replace("{r}", "s").replace("{x}", "ms") for text in WHOLE)
+    yield from (text.replace("{r}", "s").replace("{x}", "ms") for text in WHOLE[OVER_STREAMS:])
 
 
 def submit(text: str) -> None:

@@ -233,8 +233,6 @@ class TestCalls:
             ("SELECT cell(DISTINCT lat, 1) AS c FROM clicks", "UNSUPPORTED_SQL", 13),
             ("SELECT c.page FROM clicks c LEFT JOIN pages p ON c.page = p.page AND cell(c.lat, length(p.topic)) = 'a'",
              "UNSUPPORTED_SQL", 70),
-            ("SELECT c.page FROM clicks c JOIN pages p ON cell(c.lat, length(p.topic)) = p.page",
-             "UNSUPPORTED_SQL", 45),
             ("SELECT d.n FROM (SELECT lat + 1 AS n FROM clicks) AS d LEFT JOIN (SELECT length(page) AS l FROM pages) "
              "AS p ON d.n = p.l AND cell(d.n, p.l) = 'b'", "UNSUPPORTED_SQL", 126),
             ("SELECT c.n FROM (SELECT cell(lat) AS n FROM clicks) AS c", "INVALID_EXPRESSION", 25),
