@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from contract.tasks import ReadFrom
 from master.base.errors import MasterError
+from planner.graph.clientplan import ClientPlan
 from planner.graph.ids import TaskId
 from planner.graph.plan import Merge, Split
 from planner.relations.catalog import Catalog, Column, Function, Relation
@@ -70,6 +71,8 @@ class TaskSpec:
     """It is paused, and keeps its place."""
     readers: tuple[QueryReaders, ...] = ()
     """The readers of its output, if several queries read it: its pace is that of the query that keeps up best."""
+    client: ClientPlan | None = None
+    """What a REDUCE runs in the place of SQL."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from selat.v1 import common_pb2 as selat_dot_v1_dot_common__pb2
 from selat.v1 import site_pb2 as selat_dot_v1_dot_site__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17selat/v1/exchange.proto\x12\x08selat.v1\x1a\x15selat/v1/common.proto\x1a\x13selat/v1/site.proto\"\xba\x01\n\x0bPullRequest\x12%\n\x04open\x18\x01 \x01(\x0b\x32\x15.selat.v1.OpenChannelH\x00\x12\"\n\x06\x63redit\x18\x02 \x01(\x0b\x32\x10.selat.v1.CreditH\x00\x12,\n\x0b\x61\x63knowledge\x18\x03 \x01(\x0b\x32\x15.selat.v1.AcknowledgeH\x00\x12\'\n\x05\x61head\x18\x04 \x01(\x0b\x32\x16.selat.v1.ReadersAheadH\x00\x42\t\n\x07message\"\xb5\x01\n\x0bOpenChannel\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x10\n\x08\x63onsumer\x18\x02 \x01(\t\x12\x12\n\nfrom_epoch\x18\x03 \x01(\x04\x12\x0f\n\x07\x63olumns\x18\x04 \x03(\t\x12\x0c\n\x04\x62ins\x18\x05 \x03(\r\x12\x14\n\x0c\x63redit_bytes\x18\x06 \x01(\x04\x12\x0e\n\x06\x66ollow\x18\x07 \x01(\x08\x12\x16\n\x0ewants_standing\x18\x08 \x01(\x08\x12\x12\n\nfrom_first\x18\t \x01(\x08\"*\n\x06\x43redit\x12\r\n\x05\x62ytes\x18\x01 \x01(\x04\x12\x11\n\tonward_us\x18\x02 \x01(\x04\"\x1c\n\x0b\x41\x63knowledge\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\"7\n\x0cReadersAhead\x12\'\n\x07readers\x18\x01 \x03(\x0b\x32\x16.selat.v1.ReaderCursor\"-\n\x0cReaderCursor\x12\x0e\n\x06reader\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"\x9f\x01\n\x0cPullResponse\x12\x10\n\x06schema\x18\x01 \x01(\x0cH\x00\x12#\n\x04part\x18\x02 \x01(\x0b\x32\x13.selat.v1.EpochPartH\x00\x12%\n\x03\x65nd\x18\x03 \x01(\x0b\x32\x16.selat.v1.EndOfChannelH\x00\x12&\n\x08standing\x18\x04 \x01(\x0b\x32\x12.selat.v1.StandingH\x00\x42\t\n\x07message\"X\n\x08Standing\x12\x12\n\nnext_epoch\x18\x01 \x01(\x04\x12\x19\n\x0cwatermark_us\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x0c\n\x04idle\x18\x03 \x01(\x08\x42\x0f\n\r_watermark_us\"x\n\tEpochPart\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\x12)\n\x08manifest\x18\x03 \x01(\x0b\x32\x17.selat.v1.EpochManifest\x12\x14\n\x07idle_us\x18\x04 \x01(\x07H\x00\x88\x01\x01\x42\n\n\x08_idle_us\"\xc9\x01\n\rEpochManifest\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0c\n\x04rows\x18\x02 \x01(\x04\x12\x15\n\rpayload_crc32\x18\x03 \x01(\x07\x12\x15\n\rpayload_bytes\x18\x04 \x01(\x04\x12\x11\n\traw_bytes\x18\x05 \x01(\x04\x12\x19\n\x0cwatermark_us\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x0c\n\x04idle\x18\x07 \x01(\x08\x12 \n\x04\x62ins\x18\x08 \x03(\x0b\x32\x12.selat.v1.BinRangeB\x0f\n\r_watermark_us\"8\n\x08\x42inRange\x12\x0b\n\x03\x62in\x18\x01 \x01(\r\x12\x11\n\tfirst_row\x18\x02 \x01(\x04\x12\x0c\n\x04rows\x18\x03 \x01(\x04\"i\n\x0c\x45ndOfChannel\x12\x17\n\nlast_epoch\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x19\n\x11successor_channel\x18\x02 \x01(\t\x12\x16\n\x0esuccessor_site\x18\x03 \x01(\tB\r\n\x0b_last_epoch\"\x98\x01\n\x0e\x41nalyzeRequest\x12$\n\x05views\x18\x01 \x03(\x0b\x32\x15.selat.v1.AnalyzeView\x12\x12\n\nstatements\x18\x02 \x03(\t\x12%\n\tfunctions\x18\x03 \x03(\x0b\x32\x12.selat.v1.Function\x12\x16\n\x0eload_functions\x18\x04 \x01(\x08\x12\r\n\x05scans\x18\x05 \x01(\x08\">\n\x0b\x41nalyzeView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x07\x63olumns\x18\x02 \x03(\x0b\x32\x10.selat.v1.Column\"7\n\x0f\x41nalyzeResponse\x12$\n\x08\x61nalyses\x18\x01 \x03(\x0b\x32\x12.selat.v1.Analysis\"x\n\x08\x41nalysis\x12!\n\x07\x63olumns\x18\x01 \x03(\x0b\x32\x10.selat.v1.Column\x12$\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x15.selat.v1.ErrorDetail\x12#\n\x05scans\x18\x03 \x01(\x0b\x32\x14.selat.v1.TableScans\"0\n\nTableScans\x12\"\n\x05scans\x18\x01 \x03(\x0b\x32\x13.selat.v1.TableScan\"\x80\x01\n\tTableScan\x12\r\n\x05table\x18\x01 \x01(\t\x12\x0f\n\x07\x63olumns\x18\x02 \x03(\t\x12-\n\nconditions\x18\x03 \x03(\x0b\x32\x19.selat.v1.SparkExpression\x12$\n\x07\x66ilters\x18\x04 \x03(\x0b\x32\x13.selat.v1.KeyFilter\"@\n\tKeyFilter\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\t\x12\r\n\x05giver\x18\x02 \x01(\r\x12\x14\n\x0cgiver_column\x18\x03 \x01(\t\"\x84\x01\n\x0fSparkExpression\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x11\n\x04text\x18\x03 \x01(\tH\x00\x88\x01\x01\x12,\n\targuments\x18\x04 \x03(\x0b\x32\x19.selat.v1.SparkExpression\x12\x0b\n\x03sql\x18\x05 \x01(\tB\x07\n\x05_text\"v\n\x11ListSplitsRequest\x12$\n\x08relation\x18\x01 \x01(\x0b\x32\x12.selat.v1.Relation\x12\x13\n\x0bsplit_bytes\x18\x02 \x01(\x04\x12&\n\x06needed\x18\x03 \x01(\x0b\x32\x16.selat.v1.RowCondition\"\x94\x01\n\x0cRowCondition\x12!\n\x04test\x18\x01 \x01(\x0b\x32\x11.selat.v1.RowTestH\x00\x12)\n\x06\x61ll_of\x18\x02 \x01(\x0b\x32\x17.selat.v1.RowConditionsH\x00\x12)\n\x06\x61ny_of\x18\x03 \x01(\x0b\x32\x17.selat.v1.RowConditionsH\x00\x42\x0b\n\tcondition\"6\n\rRowConditions\x12%\n\x05parts\x18\x01 \x03(\x0b\x32\x16.selat.v1.RowCondition\":\n\x07RowTest\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\t\x12\x10\n\x08operator\x18\x02 \x01(\t\x12\r\n\x05value\x18\x03 \x01(\t\"5\n\x12ListSplitsResponse\x12\x1f\n\x06splits\x18\x01 \x03(\x0b\x32\x0f.selat.v1.Split2\xd5\x01\n\x0f\x45xchangeService\x12\x39\n\x04Pull\x12\x15.selat.v1.PullRequest\x1a\x16.selat.v1.PullResponse(\x01\x30\x01\x12>\n\x07\x41nalyze\x12\x18.selat.v1.AnalyzeRequest\x1a\x19.selat.v1.AnalyzeResponse\x12G\n\nListSplits\x12\x1b.selat.v1.ListSplitsRequest\x1a\x1c.selat.v1.ListSplitsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17selat/v1/exchange.proto\x12\x08selat.v1\x1a\x15selat/v1/common.proto\x1a\x13selat/v1/site.proto\"\xba\x01\n\x0bPullRequest\x12%\n\x04open\x18\x01 \x01(\x0b\x32\x15.selat.v1.OpenChannelH\x00\x12\"\n\x06\x63redit\x18\x02 \x01(\x0b\x32\x10.selat.v1.CreditH\x00\x12,\n\x0b\x61\x63knowledge\x18\x03 \x01(\x0b\x32\x15.selat.v1.AcknowledgeH\x00\x12\'\n\x05\x61head\x18\x04 \x01(\x0b\x32\x16.selat.v1.ReadersAheadH\x00\x42\t\n\x07message\"\xb5\x01\n\x0bOpenChannel\x12\x0f\n\x07\x63hannel\x18\x01 \x01(\t\x12\x10\n\x08\x63onsumer\x18\x02 \x01(\t\x12\x12\n\nfrom_epoch\x18\x03 \x01(\x04\x12\x0f\n\x07\x63olumns\x18\x04 \x03(\t\x12\x0c\n\x04\x62ins\x18\x05 \x03(\r\x12\x14\n\x0c\x63redit_bytes\x18\x06 \x01(\x04\x12\x0e\n\x06\x66ollow\x18\x07 \x01(\x08\x12\x16\n\x0ewants_standing\x18\x08 \x01(\x08\x12\x12\n\nfrom_first\x18\t \x01(\x08\"*\n\x06\x43redit\x12\r\n\x05\x62ytes\x18\x01 \x01(\x04\x12\x11\n\tonward_us\x18\x02 \x01(\x04\"\x1c\n\x0b\x41\x63knowledge\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\"7\n\x0cReadersAhead\x12\'\n\x07readers\x18\x01 \x03(\x0b\x32\x16.selat.v1.ReaderCursor\"-\n\x0cReaderCursor\x12\x0e\n\x06reader\x18\x01 \x01(\t\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"\x9f\x01\n\x0cPullResponse\x12\x10\n\x06schema\x18\x01 \x01(\x0cH\x00\x12#\n\x04part\x18\x02 \x01(\x0b\x32\x13.selat.v1.EpochPartH\x00\x12%\n\x03\x65nd\x18\x03 \x01(\x0b\x32\x16.selat.v1.EndOfChannelH\x00\x12&\n\x08standing\x18\x04 \x01(\x0b\x32\x12.selat.v1.StandingH\x00\x42\t\n\x07message\"X\n\x08Standing\x12\x12\n\nnext_epoch\x18\x01 \x01(\x04\x12\x19\n\x0cwatermark_us\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x0c\n\x04idle\x18\x03 \x01(\x08\x42\x0f\n\r_watermark_us\"x\n\tEpochPart\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\x12)\n\x08manifest\x18\x03 \x01(\x0b\x32\x17.selat.v1.EpochManifest\x12\x14\n\x07idle_us\x18\x04 \x01(\x07H\x00\x88\x01\x01\x42\n\n\x08_idle_us\"\xc9\x01\n\rEpochManifest\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\x0c\n\x04rows\x18\x02 \x01(\x04\x12\x15\n\rpayload_crc32\x18\x03 \x01(\x07\x12\x15\n\rpayload_bytes\x18\x04 \x01(\x04\x12\x11\n\traw_bytes\x18\x05 \x01(\x04\x12\x19\n\x0cwatermark_us\x18\x06 \x01(\x03H\x00\x88\x01\x01\x12\x0c\n\x04idle\x18\x07 \x01(\x08\x12 \n\x04\x62ins\x18\x08 \x03(\x0b\x32\x12.selat.v1.BinRangeB\x0f\n\r_watermark_us\"8\n\x08\x42inRange\x12\x0b\n\x03\x62in\x18\x01 \x01(\r\x12\x11\n\tfirst_row\x18\x02 \x01(\x04\x12\x0c\n\x04rows\x18\x03 \x01(\x04\"i\n\x0c\x45ndOfChannel\x12\x17\n\nlast_epoch\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x19\n\x11successor_channel\x18\x02 \x01(\t\x12\x16\n\x0esuccessor_site\x18\x03 \x01(\tB\r\n\x0b_last_epoch\"\xbc\x01\n\x0e\x41nalyzeRequest\x12$\n\x05views\x18\x01 \x03(\x0b\x32\x15.selat.v1.AnalyzeView\x12\x12\n\nstatements\x18\x02 \x03(\t\x12%\n\tfunctions\x18\x03 \x03(\x0b\x32\x12.selat.v1.Function\x12\x16\n\x0eload_functions\x18\x04 \x01(\x08\x12\r\n\x05scans\x18\x05 \x01(\x08\x12\"\n\x04plan\x18Z \x01(\x0b\x32\x14.selat.v1.ClientPlan\">\n\x0b\x41nalyzeView\x12\x0c\n\x04name\x18\x01 \x01(\t\x12!\n\x07\x63olumns\x18\x02 \x03(\x0b\x32\x10.selat.v1.Column\"7\n\x0f\x41nalyzeResponse\x12$\n\x08\x61nalyses\x18\x01 \x03(\x0b\x32\x12.selat.v1.Analysis\"x\n\x08\x41nalysis\x12!\n\x07\x63olumns\x18\x01 \x03(\x0b\x32\x10.selat.v1.Column\x12$\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x15.selat.v1.ErrorDetail\x12#\n\x05scans\x18\x03 \x01(\x0b\x32\x14.selat.v1.TableScans\"0\n\nTableScans\x12\"\n\x05scans\x18\x01 \x03(\x0b\x32\x13.selat.v1.TableScan\"\x80\x01\n\tTableScan\x12\r\n\x05table\x18\x01 \x01(\t\x12\x0f\n\x07\x63olumns\x18\x02 \x03(\t\x12-\n\nconditions\x18\x03 \x03(\x0b\x32\x19.selat.v1.SparkExpression\x12$\n\x07\x66ilters\x18\x04 \x03(\x0b\x32\x13.selat.v1.KeyFilter\"@\n\tKeyFilter\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\t\x12\r\n\x05giver\x18\x02 \x01(\r\x12\x14\n\x0cgiver_column\x18\x03 \x01(\t\"\x84\x01\n\x0fSparkExpression\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04type\x18\x02 \x01(\t\x12\x11\n\x04text\x18\x03 \x01(\tH\x00\x88\x01\x01\x12,\n\targuments\x18\x04 \x03(\x0b\x32\x19.selat.v1.SparkExpression\x12\x0b\n\x03sql\x18\x05 \x01(\tB\x07\n\x05_text\"v\n\x11ListSplitsRequest\x12$\n\x08relation\x18\x01 \x01(\x0b\x32\x12.selat.v1.Relation\x12\x13\n\x0bsplit_bytes\x18\x02 \x01(\x04\x12&\n\x06needed\x18\x03 \x01(\x0b\x32\x16.selat.v1.RowCondition\"\x94\x01\n\x0cRowCondition\x12!\n\x04test\x18\x01 \x01(\x0b\x32\x11.selat.v1.RowTestH\x00\x12)\n\x06\x61ll_of\x18\x02 \x01(\x0b\x32\x17.selat.v1.RowConditionsH\x00\x12)\n\x06\x61ny_of\x18\x03 \x01(\x0b\x32\x17.selat.v1.RowConditionsH\x00\x42\x0b\n\tcondition\"6\n\rRowConditions\x12%\n\x05parts\x18\x01 \x03(\x0b\x32\x16.selat.v1.RowCondition\":\n\x07RowTest\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\t\x12\x10\n\x08operator\x18\x02 \x01(\t\x12\r\n\x05value\x18\x03 \x01(\t\"5\n\x12ListSplitsResponse\x12\x1f\n\x06splits\x18\x01 \x03(\x0b\x32\x0f.selat.v1.Split\"\x94\x01\n\x0e\x41skPlanRequest\x12\"\n\x04plan\x18\x01 \x01(\x0b\x32\x14.selat.v1.ClientPlan\x12%\n\x06tables\x18\x02 \x03(\x0b\x32\x15.selat.v1.AnalyzeView\x12\x10\n\x08question\x18\x03 \x01(\x0c\x12%\n\tfunctions\x18\x04 \x03(\x0b\x32\x12.selat.v1.Function\"G\n\x0f\x41skPlanResponse\x12\x0e\n\x06\x61nswer\x18\x01 \x01(\x0c\x12$\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x15.selat.v1.ErrorDetail\"4\n\x0eRunPlanRequest\x12\"\n\x04plan\x18\x01 \x01(\x0b\x32\x14.selat.v1.ClientPlan\"[\n\x0fRunPlanResponse\x12\x14\n\x0c\x61rrow_stream\x18\x01 \x01(\x0c\x12\x0c\n\x04rows\x18\x02 \x01(\x04\x12$\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x15.selat.v1.ErrorDetail2\xd7\x02\n\x0f\x45xchangeService\x12\x39\n\x04Pull\x12\x15.selat.v1.PullRequest\x1a\x16.selat.v1.PullResponse(\x01\x30\x01\x12>\n\x07\x41nalyze\x12\x18.selat.v1.AnalyzeRequest\x1a\x19.selat.v1.AnalyzeResponse\x12G\n\nListSplits\x12\x1b.selat.v1.ListSplitsRequest\x1a\x1c.selat.v1.ListSplitsResponse\x12>\n\x07\x41skPlan\x12\x18.selat.v1.AskPlanRequest\x1a\x19.selat.v1.AskPlanResponse\x12@\n\x07RunPlan\x12\x18.selat.v1.RunPlanRequest\x1a\x19.selat.v1.RunPlanResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -58,31 +58,39 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ENDOFCHANNEL']._serialized_start=1268
   _globals['_ENDOFCHANNEL']._serialized_end=1373
   _globals['_ANALYZEREQUEST']._serialized_start=1376
-  _globals['_ANALYZEREQUEST']._serialized_end=1528
-  _globals['_ANALYZEVIEW']._serialized_start=1530
-  _globals['_ANALYZEVIEW']._serialized_end=1592
-  _globals['_ANALYZERESPONSE']._serialized_start=1594
-  _globals['_ANALYZERESPONSE']._serialized_end=1649
-  _globals['_ANALYSIS']._serialized_start=1651
-  _globals['_ANALYSIS']._serialized_end=1771
-  _globals['_TABLESCANS']._serialized_start=1773
-  _globals['_TABLESCANS']._serialized_end=1821
-  _globals['_TABLESCAN']._serialized_start=1824
-  _globals['_TABLESCAN']._serialized_end=1952
-  _globals['_KEYFILTER']._serialized_start=1954
-  _globals['_KEYFILTER']._serialized_end=2018
-  _globals['_SPARKEXPRESSION']._serialized_start=2021
-  _globals['_SPARKEXPRESSION']._serialized_end=2153
-  _globals['_LISTSPLITSREQUEST']._serialized_start=2155
-  _globals['_LISTSPLITSREQUEST']._serialized_end=2273
-  _globals['_ROWCONDITION']._serialized_start=2276
-  _globals['_ROWCONDITION']._serialized_end=2424
-  _globals['_ROWCONDITIONS']._serialized_start=2426
-  _globals['_ROWCONDITIONS']._serialized_end=2480
-  _globals['_ROWTEST']._serialized_start=2482
-  _globals['_ROWTEST']._serialized_end=2540
-  _globals['_LISTSPLITSRESPONSE']._serialized_start=2542
-  _globals['_LISTSPLITSRESPONSE']._serialized_end=2595
-  _globals['_EXCHANGESERVICE']._serialized_start=2598
-  _globals['_EXCHANGESERVICE']._serialized_end=2811
+  _globals['_ANALYZEREQUEST']._serialized_end=1564
+  _globals['_ANALYZEVIEW']._serialized_start=1566
+  _globals['_ANALYZEVIEW']._serialized_end=1628
+  _globals['_ANALYZERESPONSE']._serialized_start=1630
+  _globals['_ANALYZERESPONSE']._serialized_end=1685
+  _globals['_ANALYSIS']._serialized_start=1687
+  _globals['_ANALYSIS']._serialized_end=1807
+  _globals['_TABLESCANS']._serialized_start=1809
+  _globals['_TABLESCANS']._serialized_end=1857
+  _globals['_TABLESCAN']._serialized_start=1860
+  _globals['_TABLESCAN']._serialized_end=1988
+  _globals['_KEYFILTER']._serialized_start=1990
+  _globals['_KEYFILTER']._serialized_end=2054
+  _globals['_SPARKEXPRESSION']._serialized_start=2057
+  _globals['_SPARKEXPRESSION']._serialized_end=2189
+  _globals['_LISTSPLITSREQUEST']._serialized_start=2191
+  _globals['_LISTSPLITSREQUEST']._serialized_end=2309
+  _globals['_ROWCONDITION']._serialized_start=2312
+  _globals['_ROWCONDITION']._serialized_end=2460
+  _globals['_ROWCONDITIONS']._serialized_start=2462
+  _globals['_ROWCONDITIONS']._serialized_end=2516
+  _globals['_ROWTEST']._serialized_start=2518
+  _globals['_ROWTEST']._serialized_end=2576
+  _globals['_LISTSPLITSRESPONSE']._serialized_start=2578
+  _globals['_LISTSPLITSRESPONSE']._serialized_end=2631
+  _globals['_ASKPLANREQUEST']._serialized_start=2634
+  _globals['_ASKPLANREQUEST']._serialized_end=2782
+  _globals['_ASKPLANRESPONSE']._serialized_start=2784
+  _globals['_ASKPLANRESPONSE']._serialized_end=2855
+  _globals['_RUNPLANREQUEST']._serialized_start=2857
+  _globals['_RUNPLANREQUEST']._serialized_end=2909
+  _globals['_RUNPLANRESPONSE']._serialized_start=2911
+  _globals['_RUNPLANRESPONSE']._serialized_end=3002
+  _globals['_EXCHANGESERVICE']._serialized_start=3005
+  _globals['_EXCHANGESERVICE']._serialized_end=3348
 # @@protoc_insertion_point(module_scope)

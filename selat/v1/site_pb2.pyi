@@ -1022,6 +1022,7 @@ class TaskSpec(_message.Message):
     SPLIT_FIELD_NUMBER: _builtins.int
     PAUSED_FIELD_NUMBER: _builtins.int
     READERS_FIELD_NUMBER: _builtins.int
+    CLIENT_PLAN_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     query_id: _builtins.str
     stage_id: _builtins.str
@@ -1063,6 +1064,10 @@ class TaskSpec(_message.Message):
     def readers(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryReaders]:
         """Set when several queries read the output: the readers of each query. The task keeps pace with the fastest query. Empty: with every reader."""
 
+    @_builtins.property
+    def client_plan(self) -> _common_pb2.ClientPlan:
+        """REDUCE: the plan to run in the place of `sql`, over the views of the inputs."""
+
     def __init__(
         self,
         *,
@@ -1081,10 +1086,11 @@ class TaskSpec(_message.Message):
         split: Global___Split | None = ...,
         paused: _builtins.bool = ...,
         readers: _abc.Iterable[Global___QueryReaders] | None = ...,
+        client_plan: _common_pb2.ClientPlan | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "merge", b"merge", "relation", b"relation", "split", b"split"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "client_plan", b"client_plan", "merge", b"merge", "relation", b"relation", "split", b"split"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "consumers", b"consumers", "epoch_interval_ms", b"epoch_interval_ms", "functions", b"functions", "inputs", b"inputs", "kind", b"kind", "merge", b"merge", "paused", b"paused", "query_id", b"query_id", "read_columns", b"read_columns", "readers", b"readers", "relation", b"relation", "split", b"split", "sql", b"sql", "stage_id", b"stage_id", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "client_plan", b"client_plan", "consumers", b"consumers", "epoch_interval_ms", b"epoch_interval_ms", "functions", b"functions", "inputs", b"inputs", "kind", b"kind", "merge", b"merge", "paused", b"paused", "query_id", b"query_id", "read_columns", b"read_columns", "readers", b"readers", "relation", b"relation", "split", b"split", "sql", b"sql", "stage_id", b"stage_id", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__split: _TypeAlias = _typing.Literal["split"]  # noqa: Y015
     _WhichOneofArgType__split: _TypeAlias = _typing.Literal["_split", b"_split"]  # noqa: Y015

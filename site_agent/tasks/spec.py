@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from contract.tasks import ReadFrom
+from planner.graph.clientplan import ClientPlan
 from planner.values.stages import StageKind
 from site_agent.channels.pace import QueryReaders
 from site_agent.connectors.sources import Split
@@ -88,6 +89,8 @@ class TaskSpec:
     """Nothing of it runs; its channel, its checkpoints and what it has not read are kept."""
     readers: tuple[QueryReaders, ...] = ()
     """Of its channel, where several queries read it."""
+    client: ClientPlan | None = None
+    """What a REDUCE runs in the place of `sql`."""
 
 
 @dataclass(frozen=True, slots=True)
