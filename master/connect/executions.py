@@ -17,7 +17,7 @@ from master.base.errors import InvalidRequestError, MasterError, OperationCancel
 from master.connect.answers import Batches, local_relation, progress, stream_of, texts
 from master.connect.catalog import ClientCatalog
 from master.connect.operations import Operation
-from master.connect.plans import checked, client_query, label_of
+from master.connect.plans import checked, client_query, is_text, label_of
 from master.connect.sessions import Session
 from master.connect.sparks import Sparks
 from master.planning.deploying import Deployer
@@ -37,7 +37,7 @@ from planner.rules.wholestages import client_views
 from planner.sharing.deployment import Change
 from planner.sql.script import parse_script
 from planner.sql.statements import Describe, Explain, SelectQuery, Show
-from planner.values.errors import UnsupportedSqlError
+from planner.values.errors import PlannerError, UnsupportedSqlError
 
 PROGRESS_S = 0.5
 """How often a client is told how far its query is."""
@@ -169,15 +169,17 @@ class Executions:
             table = self._parts.catalog.answer(given.catalog, session)
             yield Batches(None, "UTC").response(stream_of(table), table.num_rows)
             return
-        check_statement(given.ByteSize())
         relation = checked(given, session.views)
-        note_statement(str(relation))
         self._parts.sparks.check_site(session.site)
         query = client_query(relation, session.settings, session.site)
+        check_statement(sum(len(text.encode()) for text in query.texts))
+        note_statement(query.plan.relation)
         asked = asyncio.create_task(self._schema(relation, session))
         try:
-            planned = await self._parts.planner.planned_client(query, self._parts.defaults.batch)
-            source = self._direct(query) if planned is None else self._query(planned, label_of(given), operation)
+            planned = await self._planned(relation, query)
+            source = self._direct(query)
+            if planned is not None:
+                source = self._query(planned, label_of(given), operation, session)
             async with aclosing(source):
                 batches: Batches | None = None
                 async for item in source:
@@ -194,6 +196,21 @@ class Executions:
             asked.cancel()
             await asyncio.gather(asked, return_exceptions=True)
 
+    async def _planned(self, relation: Any, query: ClientQuery) -> Planned | None:
+        """The plan; None: it reads no table. A text alone is planned as one of `selat sql`, which may send less."""
+        planner, options = self._parts.planner, self._parts.defaults.batch
+        if planner.begun_client(query).reads_nothing:
+            return None
+        if is_text(relation) and not query.plan.site and not query.plan.settings:
+            try:
+                (statement,) = parse_script(relation.sql.query)
+                if isinstance(statement, SelectQuery):
+                    return await planner.planned(statement, None, options)
+            except (PlannerError, ValueError):
+                # As a plan it may be possible: with columns of equal names, for one. Else that says why not.
+                pass
+        return await planner.planned_client(query, options)
+
     async def _schema(self, relation: Any, session: Session) -> Any:
         question = pb.AnalyzePlanRequest(schema=pb.AnalyzePlanRequest.Schema(plan=pb.Plan(root=relation)))
         answered = await self.ask(question, [relation], session)
@@ -205,7 +222,9 @@ class Executions:
             async for response in responses:
                 yield response.arrow_stream, response.rows
 
-    async def _query(self, planned: Planned, label: str, operation: Operation) -> AsyncGenerator[Any, None]:
+    async def _query(
+        self, planned: Planned, label: str, operation: Operation, session: Session
+    ) -> AsyncGenerator[Any, None]:
         """Progress, then the rows of a query that ends with the operation."""
         record = self._submitted(planned, label)
         operation.query = record.id
@@ -217,6 +236,7 @@ class Executions:
                     while True:
                         done, _ = await asyncio.wait({waiting}, timeout=PROGRESS_S)
                         if not done:
+                            self._parts.sparks.check_site(session.site)
                             yield self._progress(record.id)
                             continue
                         epoch = waiting.result()

@@ -55,6 +55,14 @@ def checked(relation: Any, views: Mapping[str, Any]) -> Any:
     return found
 
 
+def is_text(relation: Any) -> bool:
+    """Whether it is one SQL text, without parameters."""
+    if relation.WhichOneof("rel_type") != "sql":
+        return False
+    sql = relation.sql
+    return not (sql.args or sql.pos_args or sql.named_arguments or sql.pos_arguments)
+
+
 def text_of(relation: Any) -> str:
     """The relation as planner and agents carry it."""
     return base64.b64encode(relation.SerializeToString(deterministic=True)).decode()

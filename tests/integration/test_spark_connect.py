@@ -8,12 +8,20 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import grpc
 import grpc.aio
 import pyarrow as pa
+import pyspark
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.connect import proto as pb
 from pyspark.sql.connect.functions import udf
@@ -28,6 +36,7 @@ from selat.v1 import common_pb2, exchange_pb2
 from tests.fakes.agent import FakeAgent
 from tests.integration.checked_master import Checked
 from tests.integration.master_cluster import Cluster
+from wire.guests import Certificate
 
 ONE = pa.table({"one": pa.array([1], pa.int32())})
 
@@ -123,10 +132,6 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "DDL": (lambda spark: spark.sql("DROP TABLE orders"), "queries, SHOW, DESCRIBE and EXPLAIN alone"),
     "functions": (lambda spark: spark.range(3).select(udf(lambda x: x)("id")).collect(), "user_defined_function"),
     "registered functions": (lambda spark: spark.udf.register("f", lambda x: x), "register_function"),
-    "map in pandas": (
-        lambda spark: spark.range(3).mapInPandas(lambda x: x, "id LONG").collect(),
-        "map_partitions|SELAT",
-    ),
     "settings": (lambda spark: spark.conf.set("spark.sql.warehouse.dir", "/tmp"), "cannot be changed"),
     "artifacts": (lambda spark: spark.addArtifact(__file__, file=True), "cannot be added"),
     "streams": (lambda spark: spark.readStream.table("clicks").schema, "is_streaming.*selat sql"),
@@ -316,3 +321,33 @@ def stream(channel: grpc.aio.Channel, method: str) -> Any:
 
 def unary(channel: grpc.aio.Channel, method: str, kind: Any) -> Any:
     return channel.unary_unary(f"/{SERVICE}/{method}", lambda message: message.SerializeToString(), kind.FromString)
+
+
+async def test_tls_with_a_certificate_of_the_host(cluster: Cluster, stack: AsyncExitStack, tmp_path: Path) -> None:
+    certificate = host_certificate(tmp_path)
+    serving = serving_clients(cluster.master.client_parts(), "localhost:0", certificate)
+    address = await stack.enter_async_context(serving)
+    credentials = grpc.ssl_channel_credentials(certificate.chain.read_bytes())
+    async with grpc.aio.secure_channel(f"localhost:{address.rpartition(':')[2]}", credentials) as channel:
+        asked = pb.AnalyzePlanRequest(session_id=str(uuid.uuid4()))
+        asked.spark_version.SetInParent()
+        answer = await unary(channel, "AnalyzePlan", pb.AnalyzePlanResponse)(asked)
+    assert answer.spark_version.version == pyspark.__version__
+
+
+def host_certificate(directory: Path) -> Certificate:
+    """One that says that it is localhost's, signed by itself."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    today = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), 1)
+        .not_valid_before(today - timedelta(days=1))
+        .not_valid_after(today + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    found = Certificate(directory / "chain.pem", directory / "key.pem")
+    found.chain.write_bytes(made.public_bytes(Encoding.PEM))
+    found.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return found

@@ -50,7 +50,7 @@ class ClientSession:
         self._names = names
         jvm = session._jvm
         spark = session._jsparkSession
-        self.holder = jvm.org.apache.spark.sql.connect.service.SessionHolder("selat", spark.sessionUUID(), spark)
+        self.holder = jvm.org.apache.spark.sql.connect.service.SessionHolder("selat", "client", spark)
         none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
         self._planner = jvm.org.apache.spark.sql.connect.planner.SparkConnectPlanner(self.holder, none)
         self._parsed = jvm.org.apache.spark.connect.proto.Relation
