@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -69,17 +70,22 @@ def cluster(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[D
         yield cluster
 
 
-def session_of(cluster: DevCluster, parameters: str = "") -> SparkSession:
+@contextmanager
+def session_of(cluster: DevCluster, parameters: str = "") -> Iterator[SparkSession]:
+    """A session, which ends: what a client still has to say keeps its process alive."""
     (address,) = (process.connect for process in cluster.data.serving() if process.connect)
     port = address.rpartition(":")[2]
-    return SparkSession(f"sc://localhost:{port}/;user_id=tester{parameters}")
+    session = SparkSession(f"sc://localhost:{port}/;user_id=tester{parameters}")
+    try:
+        yield session
+    finally:
+        session.stop()
 
 
 @pytest.fixture(scope="module")
 def spark(cluster: DevCluster) -> Iterator[SparkSession]:
-    session = session_of(cluster)
-    yield session
-    session.stop()
+    with session_of(cluster) as session:
+        yield session
 
 
 @pytest.fixture(scope="module")
@@ -168,17 +174,13 @@ def test_what_is_refused(ask: Any, said: str, spark: SparkSession) -> None:
 
 
 def test_sessions_do_not_see_each_other(spark: SparkSession, cluster: DevCluster) -> None:
-    other = session_of(cluster)
-    spark.range(3).createOrReplaceTempView("numbers")
-    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
-    try:
-        assert spark.sql("SELECT sum(id) AS s FROM numbers").collect()[0].s == 3
-        assert other.conf.get("spark.sql.session.timeZone") == "UTC"
+    with session_of(cluster) as other:
+        other.range(3).createOrReplaceTempView("numbers")
+        other.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        assert other.sql("SELECT sum(id) AS s FROM numbers").collect()[0].s == 3
+        assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
         with pytest.raises(PySparkException, match="numbers"):
-            other.table("numbers").collect()
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", "UTC")
-        other.stop()
+            spark.table("numbers").collect()
 
 
 def test_an_interrupt_ends_the_query(spark: SparkSession, cluster: DevCluster) -> None:
@@ -202,9 +204,7 @@ def test_an_interrupt_ends_the_query(spark: SparkSession, cluster: DevCluster) -
 
 
 def test_a_session_at_a_site(cluster: DevCluster) -> None:
-    there = session_of(cluster, ";site=eu")
-    assert there.table("orders").groupBy("product").count().count() == 7
-    there.stop()
-    nowhere = session_of(cluster, ";site=mars")
-    with pytest.raises(PySparkException, match="mars"):
+    with session_of(cluster, ";site=eu") as there:
+        assert there.table("orders").groupBy("product").count().count() == 7
+    with session_of(cluster, ";site=mars") as nowhere, pytest.raises(PySparkException, match="mars"):
         nowhere.range(1).collect()

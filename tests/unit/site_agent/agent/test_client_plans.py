@@ -31,7 +31,7 @@ class FakePlans:
     def plan_scans(
         self, tables: Mapping[str, Sequence[Field]], plan: ClientPlan, functions: Sequence[PythonFunction] = ()
     ) -> ScannedStatement:
-        raise NotImplementedError
+        return ScannedStatement((), ())
 
     def ask_plan(
         self,
