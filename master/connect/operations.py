@@ -50,6 +50,15 @@ class Operation:
         """All responses are made, or there was an error."""
         return self._over
 
+    @property
+    def state(self) -> str:
+        """`RUNNING`, `SUCCEEDED`, `FAILED` or `CANCELLED`."""
+        if not self._over:
+            return "RUNNING"
+        if self._error is None:
+            return "SUCCEEDED"
+        return "CANCELLED" if isinstance(self._error, OperationCancelledError) else "FAILED"
+
     def start(self, responses: Responses, put_ids: Callable[[Any, str], Any]) -> None:
         """Make the responses from now on, in a task with the context of the call."""
         self._task = asyncio.create_task(self._make(responses, put_ids))

@@ -222,8 +222,15 @@ class SparkConnectServicer:
         return answer
 
     async def get_status(self, request: Any, context: Context) -> Any:
-        """Refused: which operations there are, the client knows."""
-        raise UnsupportedSqlError("the states of operations cannot be asked for", hint="selat query list has queries")
+        """The states of operations: those that are named, else all of the session."""
+        session = self._session(request, context)
+        answer = pb.GetStatusResponse(session_id=session.id, server_side_session_id=session.server_id)
+        for name in request.operation_status.operation_ids or sorted(session.operations):
+            found = session.operations.get(name)
+            state = found.state if found is not None else "UNKNOWN"
+            kinds = pb.GetStatusResponse.OperationStatus.OperationState
+            answer.operation_statuses.add(operation_id=name, state=kinds.Value(f"OPERATION_STATE_{state}"))
+        return answer
 
     def _session(self, request: Any, context: Context) -> Session:
         if _ID.fullmatch(request.session_id) is None:

@@ -229,6 +229,14 @@ async def test_a_client_comes_back_for_the_rest(port: int, cluster: Cluster) -> 
         rest = [response async for response in stream(channel, "ReattachExecute")(again)]
         assert [response.arrow_batch.start_offset for response in rest[:-1]] == [1, 2, 3]
         assert rest[-1].HasField("result_complete")
+        asked = pb.GetStatusRequest(session_id=sent.session_id)
+        asked.operation_status.operation_ids.extend((first.operation_id, "other"))
+        told = await unary(channel, "GetStatus", pb.GetStatusResponse)(asked)
+        kinds = pb.GetStatusResponse.OperationStatus.OperationState
+        assert [kinds.Name(one.state) for one in told.operation_statuses] == [
+            "OPERATION_STATE_SUCCEEDED",
+            "OPERATION_STATE_UNKNOWN",
+        ]
         release = pb.ReleaseExecuteRequest(session_id=sent.session_id, operation_id=first.operation_id)
         release.release_all.SetInParent()
         await unary(channel, "ReleaseExecute", pb.ReleaseExecuteResponse)(release)

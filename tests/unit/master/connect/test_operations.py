@@ -38,7 +38,7 @@ async def test_all_responses_in_order_and_again_from_any() -> None:
     found.start(made(3), put_ids)
     assert await taken(found) == ["r0", "r1", "r2"]
     assert await taken(found, "r0") == ["r1", "r2"]
-    assert found.over
+    assert (found.over, found.state) == (True, "SUCCEEDED")
 
 
 async def test_what_is_released_is_forgotten() -> None:
@@ -64,6 +64,7 @@ async def test_an_error_comes_after_what_was_before_it() -> None:
     assert (await anext(responses)).response_id == "r0"
     with pytest.raises(InvalidRequestError):
         await anext(responses)
+    assert found.state == "FAILED"
 
 
 async def test_a_cancel_ends_readers_and_what_is_made() -> None:
@@ -85,6 +86,7 @@ async def test_a_cancel_ends_readers_and_what_is_made() -> None:
         await anext(responses)
     await ended.wait()
     assert not found.cancel()
+    assert found.state == "CANCELLED"
     await found.close()
 
 
