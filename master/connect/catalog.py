@@ -14,8 +14,9 @@ from master.connect.plans import plain
 from master.connect.sessions import Session
 from master.relations.catalog import CatalogManager
 from planner.access.roles import Right
+from planner.functions.table import NAMES
 from planner.relations.catalog import Relation, RelationKind
-from planner.values.errors import UnknownRelationError, UnsupportedSqlError
+from planner.values.errors import UnknownFunctionError, UnknownRelationError, UnsupportedSqlError
 
 CATALOG = "spark_catalog"
 DATABASE = "default"
@@ -25,6 +26,8 @@ _NAMED = ("name", "catalog", "namespace", "description", "tableType", "isTempora
 _NAMED_TYPES = [pa.string(), pa.string(), pa.list_(pa.string()), pa.string(), pa.string(), pa.bool_()]
 _COLUMNS = ("name", "description", "dataType", "nullable", "isPartition", "isBucket", "isCluster")
 _COLUMN_TYPES = [*[pa.string()] * 3, *[pa.bool_()] * 4]
+_FUNCTIONS = ("name", "catalog", "namespace", "description", "className", "isTemporary")
+_FUNCTION_TYPES = [pa.string(), pa.string(), pa.list_(pa.string()), pa.string(), pa.string(), pa.bool_()]
 _DATABASES = ("name", "catalog", "description", "locationUri")
 
 _KINDS = {RelationKind.TABLE: "MANAGED", RelationKind.VIEW: "VIEW", RelationKind.STREAM: "STREAM"}
@@ -49,6 +52,9 @@ class ClientCatalog:
             "get_table": lambda asked, session: _listed([self._table(asked.table_name, session)]),
             "table_exists": self._exists,
             "list_columns": self._columns,
+            "list_functions": lambda asked, session: self._functions(asked.pattern),
+            "get_function": lambda asked, session: self._functions(self._known_function(asked.function_name)),
+            "function_exists": lambda asked, session: _truth(plain(asked.function_name) in self._function_names()),
             "drop_temp_view": lambda asked, session: _truth(
                 session.views.pop(plain(asked.view_name), None) is not None
             ),
@@ -100,6 +106,25 @@ class ClientCatalog:
             for column in self._relation(asked.table_name).columns
         ]
         return texts(_COLUMNS, rows, _COLUMN_TYPES)
+
+    def _function_names(self) -> list[str]:
+        return sorted({*NAMES, *self._catalog.snapshot.functions})
+
+    def _functions(self, pattern: str) -> pa.Table:
+        names = fnmatch.filter(self._function_names(), pattern.lower() or "*")
+        own = self._catalog.snapshot.functions
+        rows = [
+            (name, CATALOG if name in own else None, [DATABASE] if name in own else None, None, "", name not in own)
+            for name in names
+        ]
+        return texts(_FUNCTIONS, rows, _FUNCTION_TYPES)
+
+    def _known_function(self, name: str) -> str:
+        """Raises UnknownFunctionError."""
+        key = plain(name).removeprefix(f"{DATABASE}.")
+        if key not in self._function_names():
+            raise UnknownFunctionError(f"there is no function {name}", found=name, hint="docs/sql.md lists them")
+        return key
 
     def _relation(self, name: str) -> Relation:
         if not caller().may(Right.LOOK):

@@ -359,3 +359,36 @@ def host_certificate(directory: Path) -> Certificate:
     found.chain.write_bytes(made.public_bytes(Encoding.PEM))
     found.key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     return found
+
+
+async def test_the_catalog(port: int, cluster: Cluster) -> None:
+    await cluster.execute(
+        "CREATE TABLE t (a INT, b STRING) WITH ('connector' = 'files', 'path' = '/x', 'format' = 'csv') AT us;"
+    )
+
+    def looked(spark: Any) -> None:
+        catalog = spark.catalog
+        assert (catalog.currentCatalog(), catalog.currentDatabase()) == ("spark_catalog", "default")
+        assert [found.name for found in catalog.listDatabases()] == ["default"]
+        assert catalog.databaseExists("default")
+        assert not catalog.databaseExists("other")
+        assert (catalog.getTable("t").name, catalog.tableExists("default.t"), catalog.tableExists("u")) == (
+            "t",
+            True,
+            False,
+        )
+        assert [(found.name, found.dataType) for found in catalog.listColumns("t")] == [("a", "int"), ("b", "string")]
+        assert [found.name for found in catalog.listTables(pattern="x*")] == []
+        assert catalog.functionExists("upper")
+        assert not catalog.functionExists("reflect")
+        assert [found.name for found in catalog.listFunctions(pattern="regr_r*")] == ["regr_r2"]
+        assert catalog.getFunction("upper").isTemporary
+        catalog.cacheTable("t")
+        assert not catalog.isCached("t")
+        catalog.setCurrentDatabase("default")
+        with pytest.raises(PySparkException, match="nothing"):
+            catalog.getFunction("nothing")
+        with pytest.raises(PySparkException, match="create_table"):
+            catalog.createTable("x", schema=spark.range(1).schema)
+
+    await asked(port, looked)
