@@ -237,6 +237,7 @@ class Executions:
                         done, _ = await asyncio.wait({waiting}, timeout=PROGRESS_S)
                         if not done:
                             self._parts.sparks.check_site(session.site)
+                            self._check_wanted(record.id)
                             yield self._progress(record.id)
                             continue
                         epoch = waiting.result()
@@ -275,9 +276,12 @@ class Executions:
                 f"query {query} failed: {record.reason}", hint=f"selat query show {query}", ids={"query": query}
             )
         if record.state is not QueryState.FINISHED:
-            raise OperationCancelledError(
-                f"query {query} was cancelled", ids={"query": query, "condition": "OPERATION_CANCELED"}
-            )
+            raise _cancelled(query)
+
+    def _check_wanted(self, query: str) -> None:
+        """Raises OperationCancelledError as soon as somebody has cancelled the query: its tasks may take a while."""
+        if self._parts.queries.get(query).state in (QueryState.CANCELLING, QueryState.CANCELLED):
+            raise _cancelled(query)
 
     def _cancel(self, query: str) -> None:
         """Cancel the query, if it is not over: whoever asked for its rows is gone."""
@@ -286,6 +290,11 @@ class Executions:
                 self._parts.jobs.cancel(query)
             except MasterError:
                 return
+
+
+def _cancelled(query: str) -> OperationCancelledError:
+    ids = {"query": query, "condition": "OPERATION_CANCELED"}
+    return OperationCancelledError(f"query {query} was cancelled", ids=ids)
 
 
 def _is_query(text: str) -> bool:

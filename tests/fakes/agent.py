@@ -69,6 +69,10 @@ class FakeExchange(exchange_pb2_grpc.ExchangeServiceServicer):
         self.stopped = asyncio.Event()
         """A plan was given up while it ran."""
 
+    def analyze_with(self, analyze: AnalyzeStatement) -> None:
+        """What is said about statements from now on."""
+        self._analyze = analyze
+
     async def ListSplits(
         self, request: exchange_pb2.ListSplitsRequest, context: Context
     ) -> exchange_pb2.ListSplitsResponse:
