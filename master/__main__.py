@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,8 +22,9 @@ from machine.tracing import tracing
 from master import commands
 from master.access.options import access_config, add_access_options
 from master.base import logs
-from master.base.errors import MasterError
+from master.base.errors import InvalidRequestError, MasterError
 from master.base.logs import line
+from master.config import connect
 from master.config.values import BatchConfig, MasterConfig, ServerOptions
 from master.metrics import ROLE
 from master.records.specs import ResultsLimit
@@ -64,9 +65,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(error.message, error.hint)
         return EXIT_CANNOT_START
     options = ServerOptions(
-        parsed.listen, parsed.data, parsed.topology, parsed.ready_file, parsed.tls_dir, parsed.metrics_listen or ""
+        parsed.listen,
+        parsed.data,
+        parsed.topology,
+        parsed.ready_file,
+        parsed.tls_dir,
+        parsed.metrics_listen or "",
+        connect.address(parsed),
+        connect.certificate(parsed),
     )
-    message, hint = ("", "") if parsed.insecure else _exposed(options)
+    message, hint = connect.refusal_of(options, auth=config.access.on, insecure=parsed.insecure)
+    if not message and not parsed.insecure:
+        message, hint = _exposed(options)
     if message:
         _complain(message, hint)
         return EXIT_CANNOT_START
@@ -134,13 +144,27 @@ async def _serve(options: ServerOptions, config: MasterConfig) -> None:
             if options.metrics:
                 metrics = await stack.enter_async_context(serving_metrics(options.metrics, master.metrics.families))
             address = await stack.enter_async_context(serving(master, options.listen))
+            clients = ""
+            if options.connect:
+                clients = await stack.enter_async_context(_serving_clients(master, options))
             logger.info(line("serving", address=address, data=options.data, sites=",".join(sorted(topology.sites))))
             if options.ready_file is not None:
-                write_ready_file(options.ready_file, address, metrics)
+                write_ready_file(options.ready_file, address, metrics, clients)
             await stop.wait()
             logger.info("stopping")
     finally:
         store.close()
+
+
+def _serving_clients(master: Master, options: ServerOptions) -> AbstractAsyncContextManager[str]:
+    """Loads PySpark, which the master needs for nothing else. Raises InvalidRequestError without it."""
+    try:
+        from master.connect.server import serving_clients
+    except ImportError as error:
+        raise InvalidRequestError(
+            f"--connect-port needs PySpark's classes: {error}", hint="pip install 'selat[connect]'"
+        ) from error
+    return serving_clients(master.client_parts(), options.connect, options.connect_certificate)
 
 
 def _exposed(options: ServerOptions) -> tuple[str, str]:
@@ -234,6 +258,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--metrics-listen", type=_address, metavar="HOST:PORT", help=LISTEN_HELP)
     parser.add_argument("--log-format", choices=[f.value for f in LogFormat], default="text", help=LOG_FORMAT_HELP)
+    connect.add_options(parser)
     _add_wall_options(parser)
     add_access_options(parser)
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="where state is kept")

@@ -54,6 +54,7 @@ from master.batch.manager import BatchManager, BatchParts
 from master.batch.slots import BatchSlots
 from master.batch.splits import SiteSplits
 from master.config.values import REQUEST_LIMIT_BYTES, MasterConfig
+from master.connect.parts import ClientParts
 from master.events import EventStore
 from master.events.log import EventLog
 from master.events.notes import Notes
@@ -351,6 +352,30 @@ class Master:
         self.monitor.flush()
         await self.peers.close()
 
+    def client_parts(self) -> ClientParts:
+        """What the endpoint for Spark's own clients is made of."""
+        return ClientParts(
+            planner=self._planner,
+            deployer=self._deployer,
+            jobs=self.jobs,
+            queries=self.queries,
+            views=self._views,
+            results=self._results,
+            statements=self._statements(),
+            catalog=self.catalog,
+            sites=self.sites,
+            peers=self.peers,
+            gateway=self._cluster.topology.gateway,
+            timeout=self._config.analyze_timeout,
+            defaults=self._defaults(),
+            clock=self._around.clock,
+            random_hex=self._around.random_hex,
+            checks=self.checkpoint.interceptors,
+        )
+
+    def _defaults(self) -> Settings:
+        return Settings(self._config.sharing, adapting=self._config.adapting, batch=self._config.batch.options)
+
     def _query_servicer(self) -> QueryServicer:
         return QueryServicer(
             QueryParts(
@@ -378,9 +403,7 @@ class Master:
                 functions=self.functions,
                 deployer=self._deployer,
                 grants=self.grants,
-                defaults=Settings(
-                    self._config.sharing, adapting=self._config.adapting, batch=self._config.batch.options
-                ),
+                defaults=self._defaults(),
             )
         )
 
@@ -445,11 +468,12 @@ async def end(server: grpc.aio.Server, pending: PendingCalls, timeout: timedelta
             await pending.left()
 
 
-def write_ready_file(path: Path, address: str, metrics: str = "") -> None:
+def write_ready_file(path: Path, address: str, metrics: str = "", connect: str = "") -> None:
     """Write, in one piece, the file that tells this process's parent that the master serves."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    told = {"address": address, "pid": os.getpid(), **({"metrics": metrics} if metrics else {})}
+    further = {"metrics": metrics, "connect": connect}
+    told = {"address": address, "pid": os.getpid(), **{name: value for name, value in further.items() if value}}
     temporary.write_text(json.dumps(told) + "\n")
     temporary.replace(path)
     logger.info(line("ready", address=address, file=path))

@@ -42,6 +42,7 @@ from site_agent.connectors.installed import installed_sinks
 from site_agent.connectors.parquet.files import UserFiles
 from site_agent.connectors.registry import make_connectors, make_sinks
 from site_agent.connectors.secrets.values import RedactingFilter
+from site_agent.engine.client_plans import ClientPlans
 from site_agent.engine.cluster.driver import driver_ports, serve_files
 from site_agent.engine.cluster.file_server import FileServer
 from site_agent.engine.jvm.lifeline import Lifeline, exit_on_fatal_errors
@@ -133,16 +134,13 @@ async def _serve(config: AgentConfig) -> None:
         memory = SharedMemory(partial(memory_use, partial(heap_use, session), len(config.sites)))
         stretch = await stack.enter_async_context(_stretch())
         for site in config.sites:
-            security = securities[site.name]
+            security, scratch = securities[site.name], _scratch(config, site)
             engine = SparkEngine(
-                session,
-                scratch=_scratch(config, site),
-                files=files,
-                out_of_memory=out_of_memory,
-                functions=config.functions,
+                session, scratch=scratch, files=files, out_of_memory=out_of_memory, functions=config.functions
             )
             guard = SlotGuard(site.name, site.slots, config.data / site.name)
-            parts = Parts(engine, memory, guard, crashes, stretch, umask, jvm_version(session), security, state)
+            java, plans = jvm_version(session), ClientPlans(session, scratch=scratch, functions=config.functions)
+            parts = Parts(engine, memory, guard, crashes, stretch, umask, java, security, state, plans)
             agent, address, health = await _start_site(config, site, parts, stack)
             addresses[site.name] = address
             if len(addresses) == 1:
@@ -193,6 +191,8 @@ class Parts:
     security: Security
     """The security of the site's connections."""
     state_memory: StateMemory
+    plans: ClientPlans
+    """Runs plans of Spark's own clients."""
 
 
 def _paces(config: AgentConfig, site: str) -> Mapping[str, LinkPace]:
@@ -222,7 +222,7 @@ async def _start_site(
     own = partial(describe, directory, java=parts.java)
     health = Health()
     outbound = Outbound()
-    guests = Guests(site.name, streams, parts.guard, connectors, own, health, parts.security, outbound)
+    guests = Guests(site.name, streams, parts.guard, connectors, own, health, parts.security, outbound, parts.plans)
     address = await start_exchange(config.listen, store, engine, stack, guests=guests)
     disk = SiteDisk(directory, store, clock=clock, budget_bytes=config.disk_budget_bytes)
     await asyncio.to_thread(disk.measure)

@@ -7,16 +7,18 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
+from contract.client_plans import plan_from_proto
 from contract.scans import scans_to_proto
 from machine.description import describe
-from selat.v1 import common_pb2, exchange_pb2, ingest_pb2_grpc, lease_pb2_grpc, member_pb2_grpc, wan_pb2_grpc
+from selat.v1 import exchange_pb2, ingest_pb2_grpc, lease_pb2_grpc, member_pb2_grpc, wan_pb2_grpc
+from site_agent.agent.client_plans import ClientPlansServicer, error_to_proto
 from site_agent.agent.health import Health
 from site_agent.agent.member import Describe, MemberServicer
 from site_agent.agent.splits import list_splits
 from site_agent.base.errors import SiteAgentError
 from site_agent.channels.store import ChannelStore
 from site_agent.connectors.sources import Connector
-from site_agent.engine import AnalysisError, Engine, Field, PythonFunction
+from site_agent.engine import AnalysisError, Engine, Field, PlanEngine, PythonFunction
 from site_agent.engine.messages import columns_to_proto, fields_from_proto, functions_from_proto
 from site_agent.exchange.options import connector
 from site_agent.exchange.outbound import Outbound
@@ -51,6 +53,8 @@ class Guests:
     """The security of all connections."""
     outbound: Outbound | None = None
     """Told of what leaves over the exchange."""
+    plans: PlanEngine | None = None
+    """Runs plans of Spark's own clients; None: they are refused."""
 
 
 NO_GUESTS = Guests()
@@ -69,7 +73,7 @@ async def start_exchange(
     """
 
     async def analyze(request: exchange_pb2.AnalyzeRequest) -> exchange_pb2.AnalyzeResponse:
-        return await asyncio.to_thread(analysis, engine, request)
+        return await asyncio.to_thread(analysis, engine, request, guests.plans)
 
     async def splits(request: exchange_pb2.ListSplitsRequest) -> exchange_pb2.ListSplitsResponse:
         return await asyncio.to_thread(list_splits, guests.connectors, guests.site, request)
@@ -78,7 +82,8 @@ async def start_exchange(
     if guests.health is not None:
         guests.health.add_to(server)
         await guests.health.set(False)
-    servicer = ExchangeServicer(store, analyze, splits, outbound=guests.outbound)
+    plans = ClientPlansServicer(guests.plans) if guests.plans is not None else None
+    servicer = ExchangeServicer(store, analyze, splits, outbound=guests.outbound, plans=plans)
     servicer.add_to(server)
     probes = ProbeServicer(guests.site, listen.rpartition(":")[0].strip("[]"), connector(guests.security))
     wan_pb2_grpc.add_ProbeServiceServicer_to_server(probes, server)
@@ -100,7 +105,9 @@ async def start_exchange(
     return f"{listen.rpartition(':')[0]}:{port}"
 
 
-def analysis(engine: Engine, request: exchange_pb2.AnalyzeRequest) -> exchange_pb2.AnalyzeResponse:
+def analysis(
+    engine: Engine, request: exchange_pb2.AnalyzeRequest, plans: PlanEngine | None = None
+) -> exchange_pb2.AnalyzeResponse:
     """The columns of each statement, or Spark's error."""
     views = {view.name: fields_from_proto(view.columns) for view in request.views}
     functions = functions_from_proto(request.functions)
@@ -108,13 +115,15 @@ def analysis(engine: Engine, request: exchange_pb2.AnalyzeRequest) -> exchange_p
         try:
             engine.load(functions)
         except AnalysisError as error:
-            return exchange_pb2.AnalyzeResponse(analyses=[exchange_pb2.Analysis(error=_detail(error))])
+            return exchange_pb2.AnalyzeResponse(analyses=[exchange_pb2.Analysis(error=error_to_proto(error))])
     analyses = []
+    if request.HasField("plan"):
+        return exchange_pb2.AnalyzeResponse(analyses=[_analysed_plan(plans, views, request)])
     for statement in request.statements:
         try:
             analyses.append(_analysed(engine, views, statement, functions, scans=request.scans))
         except AnalysisError as error:
-            analyses.append(exchange_pb2.Analysis(error=_detail(error)))
+            analyses.append(exchange_pb2.Analysis(error=error_to_proto(error)))
     return exchange_pb2.AnalyzeResponse(analyses=analyses)
 
 
@@ -132,7 +141,13 @@ def _analysed(
     return exchange_pb2.Analysis(columns=columns_to_proto(found.columns), scans=scans_to_proto(found.scans))
 
 
-def _detail(error: AnalysisError) -> common_pb2.ErrorDetail:
-    return common_pb2.ErrorDetail(
-        code=error.condition, message=error.message, line=error.line, column=error.column, found=error.fragment
-    )
+def _analysed_plan(
+    plans: PlanEngine | None, tables: Mapping[str, Sequence[Field]], request: exchange_pb2.AnalyzeRequest
+) -> exchange_pb2.Analysis:
+    if plans is None:
+        raise SiteAgentError("this site runs no plans of Spark's clients")
+    try:
+        found = plans.plan_scans(tables, plan_from_proto(request.plan), functions_from_proto(request.functions))
+    except AnalysisError as error:
+        return exchange_pb2.Analysis(error=error_to_proto(error))
+    return exchange_pb2.Analysis(columns=columns_to_proto(found.columns), scans=scans_to_proto(found.scans))

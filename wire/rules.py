@@ -131,6 +131,8 @@ _RULES: Mapping[str, Mapping[str, Rule]] = {
         "Pull": {S: own("open.consumer"), M: always("open.consumer", "client")},
         "Analyze": anybody(M),
         "ListSplits": anybody(M),
+        "AskPlan": anybody(M),
+        "RunPlan": anybody(M),
     },
     "selat.v1.IngestService": {
         "Push": _PUSHES,

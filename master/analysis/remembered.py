@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from master.analysis.spark import Analyzer
+from planner.graph.clientplan import ClientPlan
 from planner.graph.whole import Scanned
 from planner.relations.catalog import Column, Function
 
@@ -52,9 +53,16 @@ class RememberedAnalyzer:
         return await self._remembered(self._columns, _key(views, statement, functions), ask)
 
     async def scans(
-        self, tables: Mapping[str, Sequence[Column]], statement: str, functions: Sequence[Function] = ()
+        self,
+        tables: Mapping[str, Sequence[Column]],
+        statement: str,
+        functions: Sequence[Function] = (),
+        *,
+        client: ClientPlan | None = None,
     ) -> Scanned:
-        """See Analyzer."""
+        """See Analyzer. What is said of clients' plans is not cached: they may hold rows."""
+        if client is not None:
+            return await self._inner.scans(tables, statement, functions, client=client)
         ask = partial(self._inner.scans, tables, statement, functions)
         return await self._remembered(self._scans, _key(tables, statement, functions), ask)
 

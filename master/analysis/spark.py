@@ -9,12 +9,14 @@ from typing import Protocol
 
 import grpc.aio
 
+from contract.client_plans import plan_to_proto
 from contract.scans import scans_from_proto
 from master.base.errors import NoSiteAvailableError
 from master.base.logs import line
 from master.convert.functions import function_to_proto
 from master.sites.peers import Peers
 from master.sites.status import Sites, SiteStatus
+from planner.graph.clientplan import ClientPlan
 from planner.graph.whole import Scanned
 from planner.relations.catalog import Column, Function
 from selat.v1 import common_pb2, exchange_pb2, exchange_pb2_grpc
@@ -25,12 +27,13 @@ logger = logging.getLogger(__name__)
 class RefusedStatementError(Exception):
     """Spark refused the statement; line and column are in the statement's text, from 1 (0: unknown)."""
 
-    def __init__(self, message: str, *, line: int, column: int, fragment: str) -> None:
+    def __init__(self, message: str, *, line: int, column: int, fragment: str, condition: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.line = line
         self.column = column
         self.fragment = fragment
+        self.condition = condition
 
 
 class Analyzer(Protocol):
@@ -53,9 +56,14 @@ class Analyzer(Protocol):
         ...
 
     async def scans(
-        self, tables: Mapping[str, Sequence[Column]], statement: str, functions: Sequence[Function] = ()
+        self,
+        tables: Mapping[str, Sequence[Column]],
+        statement: str,
+        functions: Sequence[Function] = (),
+        *,
+        client: ClientPlan | None = None,
     ) -> Scanned:
-        """What scans of these tables must deliver for the statement; raises as `analyze` does."""
+        """What scans of these tables must deliver for the statement, or for a client's plan; raises as `analyze`."""
         ...
 
 
@@ -82,11 +90,18 @@ class SiteAnalyzer:
         return _columns(await self._asked(request))
 
     async def scans(
-        self, tables: Mapping[str, Sequence[Column]], statement: str, functions: Sequence[Function] = ()
+        self,
+        tables: Mapping[str, Sequence[Column]],
+        statement: str,
+        functions: Sequence[Function] = (),
+        *,
+        client: ClientPlan | None = None,
     ) -> Scanned:
         """See Analyzer."""
         request = _request(tables, statement, functions)
         request.scans = True
+        if client is not None:
+            request.plan.CopyFrom(plan_to_proto(client))
         analysis = await self._asked(request)
         scans = scans_from_proto(analysis.scans) if analysis.HasField("scans") else None
         return Scanned(_columns(analysis), scans)
@@ -127,5 +142,7 @@ def _request(
 def _columns(analysis: exchange_pb2.Analysis) -> tuple[Column, ...]:
     if analysis.HasField("error"):
         error = analysis.error
-        raise RefusedStatementError(error.message, line=error.line, column=error.column, fragment=error.found)
+        raise RefusedStatementError(
+            error.message, line=error.line, column=error.column, fragment=error.found, condition=error.code
+        )
     return tuple(Column(c.name, c.type) for c in analysis.columns)

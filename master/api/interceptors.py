@@ -25,6 +25,7 @@ from master.base.pending import PendingCalls
 from master.base.status import StatusCode, detail_of, status_of, unexpected
 from master.records.ids import RandomHex
 from planner.values.errors import PlannerError
+from selat.v1.common_pb2 import ErrorDetail
 
 logger = logging.getLogger(__name__)
 
@@ -36,14 +37,19 @@ _ENDS = "/selat.v1.QueryService/Execute"
 """The only streaming method whose calls end by themselves. The others follow something until the caller ends them."""
 
 
+End = Callable[[Context, grpc.StatusCode, ErrorDetail], Awaitable[NoReturn]]
+"""How errors are told."""
+
+
 class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
     """Sends our own errors as an ErrorDetail in the trailer `selat-error-bin`; all others become INTERNAL
     with an id."""
 
-    def __init__(self, random_hex: RandomHex, pending: PendingCalls) -> None:
-        """`pending` counts the calls."""
+    def __init__(self, random_hex: RandomHex, pending: PendingCalls, *, end: End = abort) -> None:
+        """`pending` counts the calls; `end` ends a call with a status and the error's details."""
         self._random_hex = random_hex
         self._pending = pending
+        self._end = end
 
     async def intercept_service(
         self,
@@ -95,10 +101,10 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             # A flood of calls must not flood the log.
             level = logging.DEBUG if isinstance(error, UnauthenticatedError | LimitExceededError) else logging.INFO
             logger.log(level, _refusal(method, error))
-            await abort(context, status_of(error), detail_of(error))
+            await self._end(context, status_of(error), detail_of(error))
         error_id = f"e-{self._random_hex(8)}"
         logger.error(line("call failed", method=method, error=error_id), exc_info=error)
-        await abort(context, StatusCode.INTERNAL, unexpected(error_id))
+        await self._end(context, StatusCode.INTERNAL, unexpected(error_id))
 
 
 def _refusal(method: str, error: MasterError | PlannerError) -> str:

@@ -286,3 +286,21 @@ class StoreFullError(StoreError):
     """The state cannot be stored, because the disk is full; nothing of it is."""
 
     code = "STORE_FULL"
+
+
+class OperationCancelledError(MasterError):
+    """What a Spark client was waiting for was ended: by the client, or by whoever cancelled its query."""
+
+    code = "OPERATION_CANCELLED"
+
+
+class UnknownHandleError(MasterError):
+    """A session, or an operation of one, that a Spark client speaks of is not here any more."""
+
+    code = "UNKNOWN_HANDLE"
+
+
+class PlanFailedError(MasterError):
+    """A Spark client's plan was possible, and failed while it ran."""
+
+    code = "PLAN_FAILED"

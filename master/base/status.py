@@ -68,6 +68,9 @@ STATUS_CODES: dict[type[Exception], grpc.StatusCode] = {
     errors.ResultsGoneError: StatusCode.OUT_OF_RANGE,
     errors.NoResultsError: StatusCode.FAILED_PRECONDITION,
     errors.CorruptResultsError: StatusCode.DATA_LOSS,
+    errors.OperationCancelledError: StatusCode.ABORTED,
+    errors.UnknownHandleError: StatusCode.NOT_FOUND,
+    errors.PlanFailedError: StatusCode.INTERNAL,
     errors.StoreError: StatusCode.INTERNAL,
     errors.StoreFullError: StatusCode.RESOURCE_EXHAUSTED,
 }

@@ -35,6 +35,7 @@ from planner.batch import (
     reduce_site,
 )
 from planner.batch.placing import Randomness
+from planner.graph.plan import client_site
 from planner.leases import Lease, Slot
 
 logger = logging.getLogger(__name__)
@@ -75,7 +76,10 @@ class TaskPlacer:
                 turn.wait(record.id, Wait(wanted.task.name, reason=NO_SLOTS))
                 continue
             outputs = {shard.site: float(shard.size_bytes) for shard in wanted.task.shards}
-            site = reduce_site(outputs, every, record.plan.destination.site)
+            site = client_site(record.plan) or reduce_site(outputs, every, record.plan.destination.site)
+            if site not in every:
+                turn.wait(record.id, Wait(wanted.task.name, reason=NO_SLOTS))
+                continue
             slots = [view for view in turn.slots if view.slot.site == site]
             self._act([wanted], self._place(turn)([wanted.task], slots), slots, turn)
 

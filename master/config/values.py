@@ -15,6 +15,7 @@ from planner.graph.batchoptions import DEFAULT_SPLIT_BYTES
 from planner.leases import LeasePolicy
 from planner.sharing.modes import Sharing
 from planner.values.adapting import Adapting
+from wire.guests import Certificate
 
 REQUEST_LIMIT_BYTES = 4 * 1024 * 1024
 """The longest request message."""
@@ -142,3 +143,7 @@ class ServerOptions:
     """The directory of the master's certificate; None: connections are not encrypted."""
     metrics: str = ""
     """host:port at which metrics are served; empty: they are not."""
+    connect: str = ""
+    """host:port at which Spark's own clients are served; empty: they are not."""
+    connect_certificate: Certificate | None = None
+    """What Spark's clients check; None: their connections are not encrypted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from contract.client_plans import plan_to_proto
 from contract.splits import parts_from_proto, split_to_proto
 from contract.tasks import READ_FROM, STAGE_KINDS
 from contract.times import duration_us
@@ -55,6 +56,7 @@ def _task_to_proto(task: TaskSpec) -> site_pb2.TaskSpec:
         functions=[function_to_proto(f) for f in task.functions],
         split=split_to_proto(task.split) if task.split else None,
         paused=task.paused,
+        client_plan=plan_to_proto(task.client) if task.client else None,
         readers=[
             site_pb2.QueryReaders(
                 query_id=q.query_id,

@@ -18,6 +18,7 @@ from master.sites.statistics import MeasuredRates
 from master.sites.status import Sites
 from planner.batch import BatchOptions
 from planner.estimate.rates import task_rates
+from planner.graph.clientplan import ClientQuery
 from planner.graph.plan import DraftPlan, PhysicalPlan, Split, StatementText
 from planner.planning import Answer, Combined, Planning, Question, Refusal, place, place_batch, place_combining
 from planner.planning.drafts import with_texts
@@ -117,9 +118,30 @@ class QueryPlanner:
             CatalogChangedError: its relations changed again and again meanwhile.
         """
         with span("analyze"):
-            planning = await self._settled(select, into, parts)
+            planning = await self._settled(lambda: self._begun(select, into, parts))
         with span("place"):
             return await self._placed(planning.result(), options, combine)
+
+    async def planned_client(self, query: ClientQuery, options: BatchOptions | None) -> Planned | None:
+        """The plan of what a client of Spark asks for; None: it reads no table. Raises as `planned` does."""
+        planning = self.begun_client(query)
+        if planning.reads_nothing:
+            return None
+        with span("analyze"):
+            planning = await self._settled(lambda: self.begun_client(query))
+        with span("place"):
+            return await self._placed(planning.result(), options, None)
+
+    def begun_client(self, query: ClientQuery) -> Planning:
+        """A client's plan with its names looked up, and nothing asked yet.
+
+        Raises:
+            PlannerError: a name is unknown or that of a stream, or a SQL text in the plan is not possible.
+            NotGrantedError: the caller may not read one of its relations.
+        """
+        planning = Planning.of_client(query, self._parts.catalog.snapshot)
+        self._check_access(planning)
+        return planning
 
     async def _placed(self, draft: DraftPlan, options: BatchOptions | None, combine: Combining | None) -> Planned:
         parts, topology = self._parts, self._parts.sites.topology
@@ -164,13 +186,13 @@ class QueryPlanner:
 
     async def check(self, select: SelectQuery) -> Checked:
         """The columns of a view of this query; raises as `planned` does, but not for lack of a site."""
-        planning = await self._settled(select)
+        planning = await self._settled(lambda: self._begun(select, None, 1))
         return Checked(planning.result().columns, planning.views)
 
-    async def _settled(self, select: SelectQuery, into: SinkTarget | None = None, parts: int = 1) -> Planning:
+    async def _settled(self, begun: Callable[[], Planning]) -> Planning:
         """All questions about the query answered, on a catalog that did not change meanwhile."""
         for _ in range(ATTEMPTS):
-            planning = await self._answered(self._begun(select, into, parts))
+            planning = await self._answered(begun())
             reached(FaultPoint.ANALYSED)
             if _used(planning, planning.catalog) == _used(planning, self._parts.catalog.snapshot):
                 # A grant may have been revoked while Spark was checking.
@@ -218,10 +240,12 @@ class QueryPlanner:
         analysis = question.analysis
         try:
             if analysis.scans:
-                return await self._parts.analyzer.scans(analysis.views, analysis.statement, analysis.functions)
+                return await self._parts.analyzer.scans(
+                    analysis.views, analysis.statement, analysis.functions, client=analysis.client
+                )
             return await self._parts.analyzer.analyze(analysis.views, analysis.statement, analysis.functions)
         except RefusedStatementError as refused:
-            return Refusal(refused.message, refused.line, refused.column, refused.fragment)
+            return Refusal(refused.message, refused.line, refused.column, refused.fragment, refused.condition)
 
 
 def _used(planning: Planning, catalog: Catalog) -> tuple[Relation | Function | None, ...]:

@@ -205,7 +205,8 @@ def _ending(query: BatchQuery, catalog: Catalog) -> Iterator[tuple[str, TaskSpec
             sql="" if only_appends(stage, plan.stages) else stage.sql,
             inputs=(*inputs, *_copies(query, stage, None)),
             consumers=(plan.destination.site,),
-            functions=_functions(plan, stage.sql),
+            functions=plan.functions if stage.client is not None else _functions(plan, stage.sql),
+            client=stage.client,
         ),
     )
     sink = plan.sink

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from contract.tasks import ReadFrom
 from master.base.errors import MasterError
+from planner.graph.clientplan import ClientPlan
 from planner.graph.ids import TaskId
 from planner.graph.plan import Merge, Split
 from planner.relations.catalog import Catalog, Column, Function, Relation
@@ -99,6 +100,8 @@ class TaskSpec:
     """Set while another task gets its checkpoint, or takes its place."""
     take_over: TakeOver | None = None
     """Set until nobody needs the task any more whose place it takes."""
+    client: ClientPlan | None = None
+    """What a REDUCE runs in the place of SQL."""
 
 
 @dataclass(frozen=True, slots=True)

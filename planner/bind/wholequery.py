@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from planner.bind.calls import checked_call
 from planner.bind.derived import Common, Names, Place
 from planner.bind.gathered import STATEMENT, Gathered, Text
+from planner.graph.clientplan import ClientQuery
 from planner.graph.whole import ViewText, WholeQuery
 from planner.relations.catalog import SITE_COLUMN, Relation, RelationKind
 from planner.sql.blocks import common_tables
@@ -21,7 +22,7 @@ from planner.sql.source import Source, ViewSource
 from planner.sql.statements import SelectQuery
 from planner.sql.wholeforms import check_bare_names, check_calls, refused_in_whole
 from planner.values.edits import Edit, edited
-from planner.values.errors import InvalidDefinitionError, PlannerError
+from planner.values.errors import InvalidDefinitionError, PlannerError, UnsupportedSqlError
 
 SITE_HINT = "Write the columns out, or leave site out."
 
@@ -56,6 +57,54 @@ def bind_whole(select: SelectQuery, gathered: Gathered, refusal: PlannerError) -
     )
 
 
+def bind_client(query: ClientQuery, text: str, gathered: Gathered) -> WholeQuery:
+    """The plan that a client made, with what its names mean; it may read no table.
+
+    Args:
+        query: the plan.
+        text: what stands for it where a query has a text.
+        gathered: what else is found out goes there.
+
+    Raises:
+        PlannerError: a name is unknown or that of a stream, or a SQL text in the plan is not possible.
+    """
+    gathered.texts[STATEMENT] = Text(Source(text))
+    binder = _Binder(gathered, local=query.local)
+    for sql in (*query.texts, *(f"SELECT * FROM {name}" for name in query.names)):
+        source = Source(sql)
+        tree, _ = parse_any_query(source)
+        if not binder.names_of(tree, Place(source)):
+            raise _not_over_tables(binder.other)
+        if binder.checked_calls(tree, source):
+            raise UnsupportedSqlError(
+                "a plan of a Spark client calls a Python function of Selat",
+                hint="call it in a view of Selat (CREATE VIEW), and read that, or use selat sql",
+            )
+    gathered.texts = {name: gathered.texts[name] for name in (*binder.views, STATEMENT)}
+    return WholeQuery(
+        sql="",
+        edits=(),
+        tables=tuple(binder.tables.values()),
+        views=tuple(binder.views.values()),
+        site_named=False,
+        refusal=UnsupportedSqlError("a client of Spark made its plan"),
+        plan=query.plan,
+    )
+
+
+def _not_over_tables(relation: Relation | None) -> UnsupportedSqlError:
+    if relation is None:
+        return UnsupportedSqlError(
+            "a SQL text of a Spark client has a form that is not possible here", hint="docs/sql.md has those that are"
+        )
+    return UnsupportedSqlError(
+        f"{relation.name} is a {relation.kind.value}, and a Spark client reads tables, and views over tables alone",
+        found=relation.name,
+        hint=f"read it by Selat's own SQL and client: selat sql 'SELECT ... FROM {relation.name} ...'",
+        ids={"relation": relation.name},
+    )
+
+
 @dataclass(slots=True)
 class _Binder:
     """Finds the relations behind names, through views."""
@@ -66,6 +115,10 @@ class _Binder:
     views: dict[str, ViewText] = field(default_factory=dict)
     """Each after those that it uses."""
     trees: list[tuple[exp.Expr, Source]] = field(default_factory=list)
+    local: frozenset[str] = frozenset()
+    """Lower-case names that mean nothing of the catalog in a client's own texts."""
+    other: Relation | None = None
+    """What was named that is neither table nor view."""
 
     def names_of(self, tree: exp.Expr, place: Place) -> bool:
         """Looks up all names of a text; False when one is a stream, or a view that is not possible.
@@ -77,7 +130,12 @@ class _Binder:
             return False
         self.trees.append((tree, place.source))
         names = Names(self.gathered)
-        return all(self._named(names.relation(t, _within(place, common)), t, place) for t, common in _tables(tree))
+        local = self.local if place.text == STATEMENT else frozenset()
+        return all(
+            self._named(names.relation(t, _within(place, common)), t, place)
+            for t, common in _tables(tree)
+            if t.name.lower() not in local
+        )
 
     def _named(self, relation: Relation, item: exp.Expr, place: Place) -> bool:
         self.gathered.texts[place.text].relations.add(relation.name)
@@ -87,7 +145,9 @@ class _Binder:
         if relation.kind is RelationKind.TABLE:
             self.tables[key] = relation
             self.gathered.relations[relation.name] = relation
-        return relation.kind is RelationKind.TABLE
+            return True
+        self.other = relation
+        return False
 
     def _view(self, view: Relation, item: exp.Expr, place: Place) -> bool:
         key = view.name.lower()

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from planner.graph.batchoptions import BatchOptions
+from planner.graph.clientplan import ClientPlan
 from planner.graph.ids import VertexId
 from planner.graph.logical import LogicalOperator
 from planner.graph.operators import Operator
@@ -123,6 +124,8 @@ class Stage:
     """What `sql` is the text of; None: a SINK, or the plan was made when there was text alone."""
     parts: int = 1
     """MERGE: so many vertices share its bins among them."""
+    client: ClientPlan | None = None
+    """REDUCE: what it runs in the place of SQL, when a client made the plan."""
 
     @property
     def vertices(self) -> tuple[VertexId, ...]:
@@ -161,6 +164,11 @@ def find_stage(stages: Iterable[Stage], stage_id: str) -> Stage:
         if stage.id == stage_id:
             return stage
     raise KeyError(stage_id)
+
+
+def client_site(plan: DraftPlan | PhysicalPlan) -> str:
+    """Where a client wants its plan to run; empty: wherever the fewest bytes must be sent."""
+    return next((stage.client.site for stage in plan.stages if stage.client is not None), "")
 
 
 def only_appends(stage: Stage, stages: Iterable[Stage]) -> bool:
@@ -445,6 +453,8 @@ class Analysis:
     """From the text as it was written to the statement."""
     scans: bool = False
     """The views are tables: Spark is also to say what each scan of them must deliver."""
+    client: ClientPlan | None = None
+    """What is analysed in the place of `statement`."""
 
 
 @dataclass(frozen=True, slots=True)

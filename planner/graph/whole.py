@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from planner.graph.clientplan import ClientPlan
 from planner.relations.catalog import Column, Relation
 from planner.sql.dialect import exp
 from planner.values.edits import Edit
@@ -37,6 +38,8 @@ class WholeQuery:
     """`site` is a column of each table."""
     refusal: PlannerError
     """Why it does not run in parts."""
+    plan: ClientPlan | None = None
+    """What it runs in the place of `sql`: a client made the plan."""
 
 
 @dataclass(frozen=True, slots=True)

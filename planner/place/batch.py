@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from planner.batch import BatchOptions, reduce_site
 from planner.graph.ids import VertexId
-from planner.graph.plan import BatchPlan, DraftPlan, LeftOut, Split, Stage
+from planner.graph.plan import BatchPlan, DraftPlan, LeftOut, Split, Stage, client_site
 from planner.place.placement import check_site, checked_destination
 from planner.relations.catalog import SITE_COLUMN, Column
 from planner.text.logical import logical_lines
@@ -62,7 +62,7 @@ def place_batch(
     for split in parts:
         outputs[split.site] += split.size_bytes
     able = (alive & set(topology.sites)) - topology.draining
-    expected = reduce_site(outputs, able, destination.site)
+    expected = client_site(draft) or reduce_site(outputs, able, destination.site)
     pinned = {stage.id: _sites(stage, parts) for stage in draft.map_stages}
     return BatchPlan(
         stages=tuple(replace(stage, pinned=pinned.get(stage.id, stage.pinned)) for stage in draft.stages),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Self
 
+from planner.graph.clientplan import ClientQuery
 from planner.graph.plan import Analysis, DraftPlan
 from planner.graph.whole import Scanned, WholeQuery
 from planner.planning.drafts import draft_query, with_columns, with_texts
@@ -30,8 +31,10 @@ from planner.planning.questions import (
 )
 from planner.relations.catalog import Catalog, Column, Relation
 from planner.rules.bins import with_checked_bins
-from planner.rules.draft import whole_draft, with_scans
+from planner.rules.draft import client_draft, whole_draft, with_scans
 from planner.rules.sinks import find_sink, with_sink
+from planner.sql.queries import parse_query
+from planner.sql.source import START, Source
 from planner.sql.statements import SelectQuery, SinkTarget
 from planner.values.errors import InvalidDefinitionError, InvalidExpressionError, PlannerError, UnsupportedSqlError
 from planner.values.names import BIN_COLUMN
@@ -49,6 +52,10 @@ class Part(Enum):
     STAGE = "stage"
     COMBINE = "combine"
     """Of a stage that merges: the statement that makes fewer partials of many."""
+
+
+CLIENT_TEXT = "SELECT * FROM plan"
+"""Stands for the text of a query whose plan a client made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,8 @@ class Refusal:
     column: int = 0
     fragment: str = ""
     """The piece of text that Spark speaks of."""
+    condition: str = ""
+    """The name under which Spark lists the error."""
 
 
 Answer = tuple[Column, ...] | Scanned | Refusal
@@ -113,6 +122,18 @@ class Planning:
         """
         sink = None if target is None else find_sink(target, catalog)
         return cls(select, catalog, draft_query(select, catalog, parts=parts), target, sink, parts)
+
+    @classmethod
+    def of_client(cls, query: ClientQuery, catalog: Catalog) -> Self:
+        """The beginning of a query whose plan a client made. Raises PlannerError as `client_draft` does."""
+        select = SelectQuery(CLIENT_TEXT, START, parse_query(Source(CLIENT_TEXT)))
+        return cls(select, catalog, client_draft(query, select, catalog))
+
+    @property
+    def reads_nothing(self) -> bool:
+        """Whether a client's plan reads no table: no stage is made of it, and one site's Spark can run it as it is."""
+        whole = self.draft.whole
+        return whole is not None and whole.plan is not None and not whole.tables
 
     @property
     def questions(self) -> tuple[Question, ...]:
@@ -187,7 +208,7 @@ class Planning:
         known = self._known(Part.STAGE)
         for stage in self.draft.stages:
             if all(item.stage in known for item in stage.inputs):
-                if stage.id not in known:
+                if stage.id not in known and stage.client is None:
                     yield Question(Part.STAGE, stage.id, analysis_of_stage(self.draft, stage.id, known))
                 for number, combine in enumerate(analyses_of_combines(self.draft, stage.id, known)):
                     yield Question(Part.COMBINE, f"{stage.id} {number}", combine)
@@ -210,7 +231,8 @@ class Planning:
         found = self._with(question, scanned.columns)
         if self.draft.whole is None:
             return found
-        _check_names(scanned.columns, self.select, self.draft.whole)
+        if self.draft.whole.plan is None:
+            _check_names(scanned.columns, self.select, self.draft.whole)
         return replace(found, draft=with_texts(with_scans(self.draft, scanned)))
 
     def _refused_part(self, question: Question, refusal: Refusal) -> Self:
@@ -239,6 +261,10 @@ class Planning:
         if whole is not None and not isinstance(whole.refusal, UnsupportedSqlError):
             # It was refused before Spark was asked, for a reason that is said better.
             return whole.refusal
+        if whole is not None and whole.plan is not None:
+            # Spark's clients show the condition, and programs look for it.
+            ids = {"condition": refusal.condition} if refusal.condition else {}
+            return InvalidExpressionError(refusal.message, found=refusal.fragment, ids=ids)
         line, column = original_place(analysis, self.select.text, refusal.line, refusal.column)
         return invalid_expression(
             self.select, line=line, column=column, message=refusal.message, fragment=refusal.fragment

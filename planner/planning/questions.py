@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from planner.graph.operators import Definition, Statement
 from planner.graph.plan import Analysis, DraftPlan, MergeView, StatementText
 from planner.graph.whole import WholeQuery
 from planner.planning.drafts import published, typed_stage
 from planner.relations.catalog import SITE_COLUMN, Catalog, Column
+from planner.rules.wholestages import client_views
 from planner.sql.source import Source
 from planner.sql.statements import SelectQuery
 from planner.text.spark import spark_sql
@@ -36,6 +38,9 @@ def _analysis_of_whole(draft: DraftPlan, query: WholeQuery, catalog: Catalog) ->
     """The user's own text over tables and the definitions of views: what do scans of the tables have to deliver?"""
     site = (SITE,) if query.site_named else ()
     tables = {table.name: (*table.columns, *site) for table in query.tables}
+    if query.plan is not None:
+        client = replace(query.plan, views=client_views(query, query.plan))
+        return Analysis(tables, "", draft.functions, scans=True, client=client)
     text = draft.texts[-1].text
     if not query.views:
         return Analysis(tables, text, draft.functions, scans=True)

@@ -13,7 +13,8 @@ from planner.bind.gathered import STATEMENT, Gathered, Text
 from planner.bind.outputs import Output
 from planner.bind.selects import StreamSelect
 from planner.bind.tablequery import bind_batch, rests_on_tables
-from planner.bind.wholequery import bind_whole
+from planner.bind.wholequery import bind_client, bind_whole
+from planner.graph.clientplan import ClientQuery
 from planner.graph.logical import LogicalOperator, UnionAll, Whole
 from planner.graph.plan import DraftPlan, StatementText
 from planner.graph.whole import Scanned
@@ -81,18 +82,39 @@ def whole_draft(select: SelectQuery, catalog: Catalog, refusal: PlannerError) ->
     return replace(_without_stages(select, gathered, Whole(())), result_stage=REDUCE, batch=True, whole=query)
 
 
+def client_draft(query: ClientQuery, select: SelectQuery, catalog: Catalog) -> DraftPlan:
+    """The beginning of a query whose plan a client made; without stages if it reads no table.
+
+    Args:
+        query: the plan and its names.
+        select: what stands for it where a query has a text.
+        catalog: all streams, tables and views.
+
+    Raises:
+        PlannerError: a name is unknown or that of a stream, or a SQL text in the plan is not possible.
+    """
+    gathered = Gathered(catalog, {})
+    whole = bind_client(query, select.text, gathered)
+    gathered.note("it runs whole", "a client of Spark made its plan")
+    return replace(_without_stages(select, gathered, Whole(())), result_stage=REDUCE, batch=True, whole=whole)
+
+
 def with_scans(draft: DraftPlan, scanned: Scanned) -> DraftPlan:
     """The draft of a query that runs whole, once Spark has said what its scans must deliver."""
     assert draft.whole is not None
-    plan = whole_stages(draft.whole, scanned)
+    plan = draft.whole.plan
+    if plan is not None and plan.moves_clock and scanned.scans is not None:
+        # The sites would evaluate a condition by their own clock.
+        scanned = replace(scanned, scans=tuple(replace(scan, conditions=()) for scan in scanned.scans))
+    stages = whole_stages(draft.whole, scanned)
     return replace(
         draft,
-        stages=plan.stages,
+        stages=stages.stages,
         columns=scanned.columns,
-        logical=plan.logical,
-        scans=plan.scans,
-        whole_scans=plan.whole_scans,
-        site_read=plan.site_read,
+        logical=stages.logical,
+        scans=stages.scans,
+        whole_scans=stages.whole_scans,
+        site_read=stages.site_read,
     )
 
 

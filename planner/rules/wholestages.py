@@ -10,10 +10,11 @@ Spark's optimiser says so of a plan that is equal to the text over all tables, s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.bind.rows import kept
 from planner.graph import logical
+from planner.graph.clientplan import ClientPlan, ClientView
 from planner.graph.expressions import cast, columns_of, unqualified
 from planner.graph.logical import LogicalOperator
 from planner.graph.operators import Aggregate, Definition, Filter, Named, Operator, Project, Scan, Statement
@@ -24,6 +25,7 @@ from planner.rules.pruning import matching_sites
 from planner.rules.pushed import NotPushedError, pushed
 from planner.rules.tablestages import MAP, REDUCE
 from planner.sql.dialect import exp, name_node, render
+from planner.text.spark import spark_sql
 from planner.values.names import INPUT_VIEW
 from planner.values.ranges import WHOLE_NUMBERS
 from planner.values.scans import TableScan
@@ -71,6 +73,8 @@ def whole_stages(query: WholeQuery, scanned: Scanned) -> WholeStages:
     """The stages of the query, once Spark has said what its scans must deliver."""
     sent = _sent_of_all(query, scanned)
     tables = [_definition(table, sent, site=query.site_named) for table in query.tables]
+    if query.plan is not None:
+        return _stages(sent, scanned, _client_reduce(query, query.plan, tables, sent))
     views = [Definition(view.name, Statement(view.sql), view.columns) for view in query.views]
     text, definitions = query.sql, (*tables, *views)
     if query.edits:
@@ -85,6 +89,26 @@ def whole_stages(query: WholeQuery, scanned: Scanned) -> WholeStages:
         pinned=(),
         inputs=tuple(StageInput(part.stage, part.view) for part in sent),
     )
+    return _stages(sent, scanned, reduce)
+
+
+def client_views(query: WholeQuery, plan: ClientPlan) -> tuple[ClientView, ...]:
+    """What a client's plan names besides tables: views of the catalog, then those of its session."""
+    return (*(ClientView(view.name, view.sql, columns=view.columns) for view in query.views), *plan.views)
+
+
+def _client_reduce(query: WholeQuery, plan: ClientPlan, tables: Sequence[Definition], sent: Sequence[_Sent]) -> Stage:
+    views = tuple(ClientView(table.name, spark_sql(table.rows)) for table in tables)
+    return Stage(
+        id=REDUCE,
+        kind=StageKind.REDUCE,
+        pinned=(),
+        inputs=tuple(StageInput(part.stage, part.view) for part in sent),
+        client=replace(plan, views=(*views, *client_views(query, plan))),
+    )
+
+
+def _stages(sent: Sequence[_Sent], scanned: Scanned, reduce: Stage) -> WholeStages:
     return WholeStages(
         stages=(*map(_map, sent), reduce),
         scans=tuple(scan for part in sent for scan in part.scans),
@@ -207,7 +231,9 @@ def _column(column: Column, sent: _Sent | None) -> exp.Expr:
 
 def _free(name: str, query: WholeQuery) -> str:
     """The name, with something behind it when a table or view of the query has it."""
-    taken = {*(table.name.lower() for table in query.tables), *(view.name.lower() for view in query.views)}
+    session = (view.name for view in query.plan.views) if query.plan is not None else ()
+    names = (*(table.name for table in query.tables), *(view.name for view in query.views), *session)
+    taken = {name.lower() for name in names}
     while name in taken:
         name += "_"
     return name

@@ -100,6 +100,7 @@ _FIELDS: Sequence[Field[_Endpoint]] = (
 @click.option("--python-functions", type=click.Choice(["allow", "refuse"]), help="[default: allow]")
 @click.option("--tls", is_flag=True, help="Encrypt everything, with certificates of an authority of its own.")
 @click.option("--metrics", is_flag=True, help="Serve metrics for Prometheus; DIR/metrics.json says where.")
+@click.option("--connect-port", type=int, metavar="PORT", help="Serve Spark's own clients there; 0: a free port.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), help="Of all processes.  [default: text]")
 @click.option("--detach", is_flag=True, help="Come back when it serves; it runs on in the background.")
 @click.option("--background", is_flag=True, hidden=True)
@@ -123,6 +124,7 @@ def dev(  # noqa: PLR0913 - one per option
     python_functions: str | None,
     tls: bool,
     metrics: bool,
+    connect_port: int | None,
     log_format: str | None,
     detach: bool,
     background: bool,
@@ -136,6 +138,7 @@ def dev(  # noqa: PLR0913 - one per option
       selat dev --emulate-links              with the links' bandwidth and latency
       selat dev --netns                      the same and more, in network namespaces (root)
       selat dev --auth                       with tokens, docs/access.md
+      selat dev --connect-port 15002         for Spark's own clients, docs/spark-connect.md
       selat dev --detach; selat dev stop     in the background
     """
     if ctx.invoked_subcommand is not None:
@@ -151,7 +154,7 @@ def dev(  # noqa: PLR0913 - one per option
         emulate_links=emulate_links,
         tls=tls,
         metrics=metrics,
-        master_arguments=_log_arguments(log_format),
+        master_arguments=(*_log_arguments(log_format), *_connect_arguments(connect_port)),
         agent_arguments=_log_arguments(log_format),
     )
     wish = Wish(WAN_NAME, backend, cpus_per_slot, ProcessIdentity.of(os.getpid())) if netns else None
@@ -215,6 +218,10 @@ def _log_arguments(log_format: str | None) -> tuple[str, ...]:
     return ("--log-format", log_format) if log_format else ()
 
 
+def _connect_arguments(port: int | None) -> tuple[str, ...]:
+    return ("--connect-port", str(port)) if port is not None else ()
+
+
 def _attached(app: App, cluster: DevCluster, *, greet: bool) -> None:
     app.note(f"starting a master and the agents of {', '.join(cluster.sites)}; Spark takes 10 to 30 s")
     try:
@@ -264,8 +271,17 @@ def _greet(app: App, directory: DataDirectory, master: str, tls_dir: str, *, aut
     option = "" if master == DEFAULT_ADDRESS else f" --master {master}"
     option += f" --tls-dir {tls_dir}" if tls_dir else ""
     app.note(f"try: selat sql{option} 'SHOW SITES'")
+    for connect in (process.connect for process in directory.serving() if process.connect):
+        app.note(f"Spark's clients: {_spark_line(connect, directory.admin_token if auth else None)}")
     if auth:
         app.note(f"with a token: export {TOKEN_FILE_VARIABLE}={directory.admin_token}")
+
+
+def _spark_line(address: str, token: Path | None) -> str:
+    """What to type for a session. By this name clients send a token without TLS, too."""
+    url = f"sc://localhost:{address.rpartition(':')[2]}"
+    line = f'SparkSession.builder.remote("{url}").getOrCreate()'
+    return line if token is None else line.replace(f'"{url}"', f'f"{url}/;token={{open({str(token)!r}).read()}}"')
 
 
 def _endpoints(directory: DataDirectory) -> list[_Endpoint]:

@@ -40,6 +40,8 @@ class Serving:
     """host:port of the master, or of each of its sites' agents."""
     metrics: str = ""
     """host:port of its metrics; empty: it serves none."""
+    connect: str = ""
+    """host:port at which the master serves Spark's own clients; empty: it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,7 @@ class DataDirectory:
                 content["pid"],
                 content.get("sites") or {name: content["address"]},
                 content.get("metrics", ""),
+                content.get("connect", ""),
             )
             for name, content in found.items()
             if content is not None

@@ -321,3 +321,91 @@ class ErrorDetail(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ErrorDetail: _TypeAlias = ErrorDetail  # noqa: Y015
+
+@_typing.final
+class ClientPlan(_message.Message):
+    """A plan that a client of Spark Connect made, and all that its names stand for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class SettingsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    RELATION_FIELD_NUMBER: _builtins.int
+    VIEWS_FIELD_NUMBER: _builtins.int
+    SETTINGS_FIELD_NUMBER: _builtins.int
+    relation: _builtins.str
+    """A `spark.connect.Relation`, serialized, in base64."""
+    @_builtins.property
+    def views(self) -> _containers.RepeatedCompositeFieldContainer[Global___ClientView]:
+        """Each after those that it reads."""
+
+    @_builtins.property
+    def settings(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Of Spark's session."""
+
+    def __init__(
+        self,
+        *,
+        relation: _builtins.str = ...,
+        views: _abc.Iterable[Global___ClientView] | None = ...,
+        settings: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["relation", b"relation", "settings", b"settings", "views", b"views"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClientPlan: _TypeAlias = ClientPlan  # noqa: Y015
+
+@_typing.final
+class ClientView(_message.Message):
+    """A name that a plan, or a later view, reads: of SQL, or of a plan."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    SQL_FIELD_NUMBER: _builtins.int
+    RELATION_FIELD_NUMBER: _builtins.int
+    COLUMNS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    sql: _builtins.str
+    """Empty: it is a plan."""
+    relation: _builtins.str
+    @_builtins.property
+    def columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The names of its columns; none: those that it has."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        sql: _builtins.str = ...,
+        relation: _builtins.str = ...,
+        columns: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "name", b"name", "relation", b"relation", "sql", b"sql"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClientView: _TypeAlias = ClientView  # noqa: Y015

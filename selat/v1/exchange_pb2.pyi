@@ -454,6 +454,7 @@ class AnalyzeRequest(_message.Message):
     FUNCTIONS_FIELD_NUMBER: _builtins.int
     LOAD_FUNCTIONS_FIELD_NUMBER: _builtins.int
     SCANS_FIELD_NUMBER: _builtins.int
+    PLAN_FIELD_NUMBER: _builtins.int
     load_functions: _builtins.bool
     """Also load their modules where Python runs; nothing of theirs is called."""
     scans: _builtins.bool
@@ -466,6 +467,10 @@ class AnalyzeRequest(_message.Message):
     def functions(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Function]:
         """Python functions that the statements may call, by name or by version."""
 
+    @_builtins.property
+    def plan(self) -> _common_pb2.ClientPlan:
+        """In the place of `statements`."""
+
     def __init__(
         self,
         *,
@@ -474,10 +479,11 @@ class AnalyzeRequest(_message.Message):
         functions: _abc.Iterable[_common_pb2.Function] | None = ...,
         load_functions: _builtins.bool = ...,
         scans: _builtins.bool = ...,
+        plan: _common_pb2.ClientPlan | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["functions", b"functions", "load_functions", b"load_functions", "scans", b"scans", "statements", b"statements", "views", b"views"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["functions", b"functions", "load_functions", b"load_functions", "plan", b"plan", "scans", b"scans", "statements", b"statements", "views", b"views"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -825,3 +831,114 @@ class ListSplitsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListSplitsResponse: _TypeAlias = ListSplitsResponse  # noqa: Y015
+
+@_typing.final
+class AskPlanRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAN_FIELD_NUMBER: _builtins.int
+    TABLES_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
+    FUNCTIONS_FIELD_NUMBER: _builtins.int
+    question: _builtins.bytes
+    """A `spark.connect.AnalyzePlanRequest`, serialized."""
+    @_builtins.property
+    def plan(self) -> _common_pb2.ClientPlan:
+        """Its `relation` is empty: the question has it."""
+
+    @_builtins.property
+    def tables(self) -> _containers.RepeatedCompositeFieldContainer[Global___AnalyzeView]: ...
+    @_builtins.property
+    def functions(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Function]:
+        """Python functions that views may call, by their versions."""
+
+    def __init__(
+        self,
+        *,
+        plan: _common_pb2.ClientPlan | None = ...,
+        tables: _abc.Iterable[Global___AnalyzeView] | None = ...,
+        question: _builtins.bytes = ...,
+        functions: _abc.Iterable[_common_pb2.Function] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["functions", b"functions", "plan", b"plan", "question", b"question", "tables", b"tables"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AskPlanRequest: _TypeAlias = AskPlanRequest  # noqa: Y015
+
+@_typing.final
+class AskPlanResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ANSWER_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    answer: _builtins.bytes
+    """A `spark.connect.AnalyzePlanResponse`, serialized."""
+    @_builtins.property
+    def error(self) -> _common_pb2.ErrorDetail:
+        """Set when Spark refuses the plan."""
+
+    def __init__(
+        self,
+        *,
+        answer: _builtins.bytes = ...,
+        error: _common_pb2.ErrorDetail | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "error", b"error"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AskPlanResponse: _TypeAlias = AskPlanResponse  # noqa: Y015
+
+@_typing.final
+class RunPlanRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAN_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def plan(self) -> _common_pb2.ClientPlan: ...
+    def __init__(
+        self,
+        *,
+        plan: _common_pb2.ClientPlan | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["plan", b"plan"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunPlanRequest: _TypeAlias = RunPlanRequest  # noqa: Y015
+
+@_typing.final
+class RunPlanResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ARROW_STREAM_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    arrow_stream: _builtins.bytes
+    """An Arrow IPC stream of some of the rows; of a result without rows, its schema."""
+    rows: _builtins.int
+    @_builtins.property
+    def error(self) -> _common_pb2.ErrorDetail:
+        """Set when Spark refuses the plan, or fails; nothing follows."""
+
+    def __init__(
+        self,
+        *,
+        arrow_stream: _builtins.bytes = ...,
+        rows: _builtins.int = ...,
+        error: _common_pb2.ErrorDetail | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arrow_stream", b"arrow_stream", "error", b"error", "rows", b"rows"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunPlanResponse: _TypeAlias = RunPlanResponse  # noqa: Y015

@@ -50,6 +50,16 @@ class ExchangeServiceStub:
                 request_serializer=selat_dot_v1_dot_exchange__pb2.ListSplitsRequest.SerializeToString,
                 response_deserializer=selat_dot_v1_dot_exchange__pb2.ListSplitsResponse.FromString,
                 _registered_method=True)
+        self.AskPlan = channel.unary_unary(
+                '/selat.v1.ExchangeService/AskPlan',
+                request_serializer=selat_dot_v1_dot_exchange__pb2.AskPlanRequest.SerializeToString,
+                response_deserializer=selat_dot_v1_dot_exchange__pb2.AskPlanResponse.FromString,
+                _registered_method=True)
+        self.RunPlan = channel.unary_stream(
+                '/selat.v1.ExchangeService/RunPlan',
+                request_serializer=selat_dot_v1_dot_exchange__pb2.RunPlanRequest.SerializeToString,
+                response_deserializer=selat_dot_v1_dot_exchange__pb2.RunPlanResponse.FromString,
+                _registered_method=True)
 
 
 class ExchangeServiceServicer:
@@ -78,6 +88,20 @@ class ExchangeServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AskPlan(self, request, context):
+        """What Spark says about a client's plan over tables without rows.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RunPlan(self, request, context):
+        """The rows of a client's plan that reads no table.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ExchangeServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -95,6 +119,16 @@ def add_ExchangeServiceServicer_to_server(servicer, server):
                     servicer.ListSplits,
                     request_deserializer=selat_dot_v1_dot_exchange__pb2.ListSplitsRequest.FromString,
                     response_serializer=selat_dot_v1_dot_exchange__pb2.ListSplitsResponse.SerializeToString,
+            ),
+            'AskPlan': grpc.unary_unary_rpc_method_handler(
+                    servicer.AskPlan,
+                    request_deserializer=selat_dot_v1_dot_exchange__pb2.AskPlanRequest.FromString,
+                    response_serializer=selat_dot_v1_dot_exchange__pb2.AskPlanResponse.SerializeToString,
+            ),
+            'RunPlan': grpc.unary_stream_rpc_method_handler(
+                    servicer.RunPlan,
+                    request_deserializer=selat_dot_v1_dot_exchange__pb2.RunPlanRequest.FromString,
+                    response_serializer=selat_dot_v1_dot_exchange__pb2.RunPlanResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -179,6 +213,60 @@ class ExchangeService:
             '/selat.v1.ExchangeService/ListSplits',
             selat_dot_v1_dot_exchange__pb2.ListSplitsRequest.SerializeToString,
             selat_dot_v1_dot_exchange__pb2.ListSplitsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AskPlan(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/selat.v1.ExchangeService/AskPlan',
+            selat_dot_v1_dot_exchange__pb2.AskPlanRequest.SerializeToString,
+            selat_dot_v1_dot_exchange__pb2.AskPlanResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RunPlan(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/selat.v1.ExchangeService/RunPlan',
+            selat_dot_v1_dot_exchange__pb2.RunPlanRequest.SerializeToString,
+            selat_dot_v1_dot_exchange__pb2.RunPlanResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,6 +41,10 @@ class ExchangeServiceStub:
     """Checks Spark SQL against empty views, without running anything."""
     ListSplits: _grpc.UnaryUnaryMultiCallable[_exchange_pb2.ListSplitsRequest, _exchange_pb2.ListSplitsResponse]
     """How a table's data at this site can be cut into parts of about so many bytes."""
+    AskPlan: _grpc.UnaryUnaryMultiCallable[_exchange_pb2.AskPlanRequest, _exchange_pb2.AskPlanResponse]
+    """What Spark says about a client's plan over tables without rows."""
+    RunPlan: _grpc.UnaryStreamMultiCallable[_exchange_pb2.RunPlanRequest, _exchange_pb2.RunPlanResponse]
+    """The rows of a client's plan that reads no table."""
 
 @_typing.type_check_only
 class ExchangeServiceAsyncStub(ExchangeServiceStub):
@@ -55,6 +59,10 @@ class ExchangeServiceAsyncStub(ExchangeServiceStub):
     """Checks Spark SQL against empty views, without running anything."""
     ListSplits: _aio.UnaryUnaryMultiCallable[_exchange_pb2.ListSplitsRequest, _exchange_pb2.ListSplitsResponse]  # type: ignore[assignment]
     """How a table's data at this site can be cut into parts of about so many bytes."""
+    AskPlan: _aio.UnaryUnaryMultiCallable[_exchange_pb2.AskPlanRequest, _exchange_pb2.AskPlanResponse]  # type: ignore[assignment]
+    """What Spark says about a client's plan over tables without rows."""
+    RunPlan: _aio.UnaryStreamMultiCallable[_exchange_pb2.RunPlanRequest, _exchange_pb2.RunPlanResponse]  # type: ignore[assignment]
+    """The rows of a client's plan that reads no table."""
 
 class ExchangeServiceServicer(metaclass=_abc_1.ABCMeta):
     """Served by every site agent: to other agents' routers, and to the master."""
@@ -84,5 +92,21 @@ class ExchangeServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_exchange_pb2.ListSplitsResponse, _abc.Awaitable[_exchange_pb2.ListSplitsResponse]]:
         """How a table's data at this site can be cut into parts of about so many bytes."""
+
+    @_abc_1.abstractmethod
+    def AskPlan(
+        self,
+        request: _exchange_pb2.AskPlanRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_exchange_pb2.AskPlanResponse, _abc.Awaitable[_exchange_pb2.AskPlanResponse]]:
+        """What Spark says about a client's plan over tables without rows."""
+
+    @_abc_1.abstractmethod
+    def RunPlan(
+        self,
+        request: _exchange_pb2.RunPlanRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_exchange_pb2.RunPlanResponse], _abc.AsyncIterator[_exchange_pb2.RunPlanResponse]]:
+        """The rows of a client's plan that reads no table."""
 
 def add_ExchangeServiceServicer_to_server(servicer: ExchangeServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

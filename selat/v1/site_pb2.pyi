@@ -1107,6 +1107,7 @@ class TaskSpec(_message.Message):
     READERS_FIELD_NUMBER: _builtins.int
     HAND_OVER_FIELD_NUMBER: _builtins.int
     TAKE_OVER_FIELD_NUMBER: _builtins.int
+    CLIENT_PLAN_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     query_id: _builtins.str
     stage_id: _builtins.str
@@ -1156,6 +1157,10 @@ class TaskSpec(_message.Message):
     def take_over(self) -> Global___TakeOver:
         """It is to take another task's place, or has done so a moment ago."""
 
+    @_builtins.property
+    def client_plan(self) -> _common_pb2.ClientPlan:
+        """REDUCE: the plan to run in the place of `sql`, over the views of the inputs."""
+
     def __init__(
         self,
         *,
@@ -1176,10 +1181,11 @@ class TaskSpec(_message.Message):
         readers: _abc.Iterable[Global___QueryReaders] | None = ...,
         hand_over: Global___HandOver | None = ...,
         take_over: Global___TakeOver | None = ...,
+        client_plan: _common_pb2.ClientPlan | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "hand_over", b"hand_over", "merge", b"merge", "relation", b"relation", "split", b"split", "take_over", b"take_over"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "client_plan", b"client_plan", "hand_over", b"hand_over", "merge", b"merge", "relation", b"relation", "split", b"split", "take_over", b"take_over"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "consumers", b"consumers", "epoch_interval_ms", b"epoch_interval_ms", "functions", b"functions", "hand_over", b"hand_over", "inputs", b"inputs", "kind", b"kind", "merge", b"merge", "paused", b"paused", "query_id", b"query_id", "read_columns", b"read_columns", "readers", b"readers", "relation", b"relation", "split", b"split", "sql", b"sql", "stage_id", b"stage_id", "take_over", b"take_over", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "client_plan", b"client_plan", "consumers", b"consumers", "epoch_interval_ms", b"epoch_interval_ms", "functions", b"functions", "hand_over", b"hand_over", "inputs", b"inputs", "kind", b"kind", "merge", b"merge", "paused", b"paused", "query_id", b"query_id", "read_columns", b"read_columns", "readers", b"readers", "relation", b"relation", "split", b"split", "sql", b"sql", "stage_id", b"stage_id", "take_over", b"take_over", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__split: _TypeAlias = _typing.Literal["split"]  # noqa: Y015
     _WhichOneofArgType__split: _TypeAlias = _typing.Literal["_split", b"_split"]  # noqa: Y015

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
+from contract.client_plans import plan_from_proto
 from contract.figures import put_figures
 from contract.handover import handover_to_proto
 from contract.splits import parts_from_proto
@@ -122,6 +123,7 @@ def _task(message: site_pb2.TaskSpec) -> TaskSpec:
         functions=functions_from_proto(message.functions),
         split=_split(message.split) if message.HasField("split") else None,
         paused=message.paused,
+        client=plan_from_proto(message.client_plan) if message.HasField("client_plan") else None,
         readers=tuple(
             QueryReaders(m.query_id, tuple(ChannelReader(r.site, r.reader) for r in m.readers)) for m in message.readers
         ),

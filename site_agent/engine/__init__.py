@@ -8,6 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from planner.graph.clientplan import ClientPlan
 from planner.values.scans import TableScan
 from planner.values.splits import FilePart
 from site_agent.engine.chunks import Chunks
@@ -193,6 +194,8 @@ class EpochRequest:
     """That the SQL calls."""
     chunked: bool = False
     """The output may be larger than memory; the engine then returns it as `EpochResult.many`."""
+    client: ClientPlan | None = None
+    """What is run in the place of `sql`, over the views."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +286,39 @@ class Engine(Protocol):
         Raises:
             AnalysisError: one cannot be loaded, or its name is that of a function of Spark.
         """
+        ...
+
+
+class PlanEngine(Protocol):
+    """What an engine does with plans of Spark's own clients. Blocking and safe, as `Engine` is."""
+
+    def plan_scans(
+        self, tables: Mapping[str, Sequence[Field]], plan: ClientPlan, functions: Sequence[PythonFunction] = ()
+    ) -> ScannedStatement:
+        """As `scans`, for a client's plan."""
+        ...
+
+    def ask_plan(
+        self,
+        tables: Mapping[str, Sequence[Field]],
+        plan: ClientPlan,
+        question: bytes,
+        functions: Sequence[PythonFunction] = (),
+    ) -> bytes:
+        """Spark's answer to a `spark.connect.AnalyzePlanRequest` over tables without rows; raises as `analyze` does."""
+        ...
+
+    def run_plan(self, plan: ClientPlan, job: str) -> pa.Table:
+        """The rows of a client's plan that reads no table; `job` names it for `stop_plan`.
+
+        Raises:
+            AnalysisError: Spark refuses it.
+            EngineError: Spark failed.
+        """
+        ...
+
+    def stop_plan(self, job: str) -> None:
+        """End the job of a `run_plan` that runs."""
         ...
 
 

@@ -35,6 +35,7 @@ from site_agent.engine import (
     ScannedStatement,
 )
 from site_agent.engine.chunks import Chunks
+from site_agent.engine.client.plans import client_rows
 from site_agent.engine.failures import SPARK_ERRORS, analysis_error, engine_error, out_of_memory, result_too_large
 from site_agent.engine.functions import DEFAULT_LIMITS, load, register
 from site_agent.engine.kept.plans import KeptPlans, has_kept_plans
@@ -264,7 +265,7 @@ class SparkEngine:
 
     def _run_kept(self, task: _TaskSession, request: EpochRequest) -> EpochResult | None:
         """The epoch through a plan of epochs before it; None: Spark has to plan it."""
-        if task.kept is None or request.chunked:
+        if task.kept is None or request.chunked or request.client is not None:
             return None
 
         def query() -> DataFrame:
@@ -298,7 +299,7 @@ class SparkEngine:
             observed = ObservedInput(rows, request.admission, frame.malformed_column)
             observed.admitted.createOrReplaceTempView(INPUT_VIEW)
             stack.callback(task.session.catalog.dropTempView, INPUT_VIEW)
-            output = task.query(request.sql, _names_of(task, request))
+            output = _query(task, request, stack)
             if (passed := self._passed(output, request, frame, source)) is not None:
                 return passed
             output, table, many = self._output(output, task, request, (frame, *others.values()))
@@ -347,6 +348,14 @@ class SparkEngine:
                     raise
         executed, many = spooled(output, task.directory)
         return executed, empty_of(output), many
+
+
+def _query(task: _TaskSession, request: EpochRequest, made: ExitStack) -> DataFrame:
+    """What the request asks for over the views that are there; what a client's plan names goes with `made`."""
+    names = _names_of(task, request)
+    if request.client is None:
+        return task.query(request.sql, names)
+    return client_rows(task.session, request.client, names, made)
 
 
 def _slots(session: SparkSession) -> int:

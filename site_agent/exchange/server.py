@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Protocol
 
 import grpc
 import grpc.aio
@@ -30,6 +31,20 @@ UNKNOWN_WAIT_S = 1.0
 """How long a call waits for a channel that does not exist yet."""
 
 Analyze = Callable[[pb.AnalyzeRequest], Awaitable[pb.AnalyzeResponse]]
+
+
+class Plans(Protocol):
+    """Answers calls about plans of Spark's own clients."""
+
+    async def ask(self, request: pb.AskPlanRequest) -> pb.AskPlanResponse:
+        """Spark's answer to a question about a plan."""
+        ...
+
+    def run(self, request: pb.RunPlanRequest) -> AsyncIterator[pb.RunPlanResponse]:
+        """The rows of a plan that reads no table."""
+        ...
+
+
 ListSplits = Callable[[pb.ListSplitsRequest], Awaitable[pb.ListSplitsResponse]]
 
 
@@ -43,6 +58,7 @@ class ExchangeServicer:
         list_splits: ListSplits | None = None,
         *,
         outbound: Outbound | None = None,
+        plans: Plans | None = None,
     ) -> None:
         self._store = store
         self._analyze = analyze
@@ -50,6 +66,7 @@ class ExchangeServicer:
         self._offload = Offload("selat-exchange")
         self._turns = Turns()
         self._outbound = outbound or Outbound()
+        self._plans = plans
 
     async def Pull(  # noqa: N802
         self, request_iterator: AsyncIterator[pb.PullRequest], context: Context
@@ -78,6 +95,21 @@ class ExchangeServicer:
         except Exception as error:  # noqa: BLE001 - becomes a status, and is logged
             await abort(context, _told(error))
 
+    async def AskPlan(self, request: pb.AskPlanRequest, context: Context) -> pb.AskPlanResponse:  # noqa: N802
+        try:
+            return await _served(self._plans).ask(request)
+        except Exception as error:  # noqa: BLE001 - becomes a status, and is logged
+            await abort(context, _told(error))
+
+    async def RunPlan(  # noqa: N802
+        self, request: pb.RunPlanRequest, context: Context
+    ) -> AsyncIterator[pb.RunPlanResponse]:
+        try:
+            async for response in _served(self._plans).run(request):
+                yield response
+        except Exception as error:  # noqa: BLE001 - becomes a status, and is logged
+            await abort(context, _told(error))
+
     def add_to(self, server: grpc.aio.Server) -> None:
         """Add the service to a server. The handlers that gRPC generates would have protobuf copy every payload."""
         handlers = {
@@ -87,6 +119,12 @@ class ExchangeServicer:
             ),
             "ListSplits": grpc.unary_unary_rpc_method_handler(
                 self.ListSplits, pb.ListSplitsRequest.FromString, pb.ListSplitsResponse.SerializeToString
+            ),
+            "AskPlan": grpc.unary_unary_rpc_method_handler(
+                self.AskPlan, pb.AskPlanRequest.FromString, pb.AskPlanResponse.SerializeToString
+            ),
+            "RunPlan": grpc.unary_stream_rpc_method_handler(
+                self.RunPlan, pb.RunPlanRequest.FromString, pb.RunPlanResponse.SerializeToString
             ),
         }
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
@@ -103,6 +141,13 @@ def exchange_server(security: Security = PLAIN) -> grpc.aio.Server:
 
 async def _no_tables(request: pb.ListSplitsRequest) -> pb.ListSplitsResponse:
     raise ConnectorError(f"table {request.relation.name} cannot be read here", hint="this site has no connectors")
+
+
+def _served(plans: Plans | None) -> Plans:
+    """Raises SiteAgentError where there is nobody to answer."""
+    if plans is None:
+        raise SiteAgentError("this site runs no plans of Spark's clients")
+    return plans
 
 
 def _told(error: Exception) -> SiteAgentError:

@@ -83,7 +83,7 @@ class ReduceTask(Task):
         """Whether the result was published: other inputs may have come to count meanwhile."""
         context = self._context
         started_s = context.clock.monotonic()
-        if not context.spec.sql:
+        if not context.spec.sql and context.spec.client is None:
             await publish_copies(context, [item.log for item in inputs], started_s=started_s)
             return True
         result = await self._run_job(inputs)
@@ -128,7 +128,8 @@ class ReduceTask(Task):
         views = _scans(inputs)
         scan = views.pop(INPUT_VIEW, EmptyScan(()))
         request = partial(EpochRequest, spec.task_id, spec.sql, scan, context.site)
-        return await context.run(partial(request, views=views, functions=spec.functions, chunked=True))
+        whole = partial(request, views=views, functions=spec.functions, chunked=True, client=spec.client)
+        return await context.run(whole)
 
 
 def _scans(inputs: Sequence[PlacedInput]) -> dict[str, Scan]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from contract.tasks import ReadFrom
+from planner.graph.clientplan import ClientPlan
 from planner.values.stages import StageKind
 from site_agent.channels.pace import QueryReaders
 from site_agent.connectors.sources import Split
@@ -136,6 +137,8 @@ class TaskSpec:
     """Another task is to take this one's place."""
     take_over: TakeOver | None = None
     """The task is to take another one's place, or has done so a moment ago."""
+    client: ClientPlan | None = None
+    """What a REDUCE runs in the place of `sql`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,18 @@ class FakeExchange(exchange_pb2_grpc.ExchangeServiceServicer):
         self.opened: list[exchange_pb2.OpenChannel] = []
         self.split_bytes: dict[str, tuple[int, ...]] = {}
         """Sizes of a table's splits at this site, by its name."""
+        self.asked: list[exchange_pb2.AskPlanRequest] = []
+        self.answer = exchange_pb2.AskPlanResponse()
+        self.plans: list[exchange_pb2.RunPlanRequest] = []
+        self.rows: list[exchange_pb2.RunPlanResponse] = []
+        self.may_run = asyncio.Event()
+        self.may_run.set()
+        self.stopped = asyncio.Event()
+        """A plan was given up while it ran."""
+
+    def analyze_with(self, analyze: AnalyzeStatement) -> None:
+        """What is said about statements from now on."""
+        self._analyze = analyze
 
     async def ListSplits(
         self, request: exchange_pb2.ListSplitsRequest, context: Context
@@ -99,6 +111,22 @@ class FakeExchange(exchange_pb2_grpc.ExchangeServiceServicer):
             if channel.ended or not opening.follow:
                 return
             await channel.changes.wait_beyond(seen)
+
+    async def AskPlan(self, request: exchange_pb2.AskPlanRequest, context: Context) -> exchange_pb2.AskPlanResponse:
+        self.asked.append(request)
+        return self.answer
+
+    async def RunPlan(
+        self, request: exchange_pb2.RunPlanRequest, context: Context
+    ) -> AsyncIterator[exchange_pb2.RunPlanResponse]:
+        self.plans.append(request)
+        try:
+            await self.may_run.wait()
+        except asyncio.CancelledError:
+            self.stopped.set()
+            raise
+        for response in self.rows:
+            yield response
 
 
 class FakeMember(member_pb2_grpc.MemberServiceServicer):

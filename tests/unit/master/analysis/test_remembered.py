@@ -9,6 +9,7 @@ import pytest
 from master.analysis.remembered import RememberedAnalyzer
 from master.analysis.spark import RefusedStatementError
 from master.base.errors import NoSiteAvailableError
+from planner.graph.clientplan import ClientPlan
 from planner.graph.whole import Scanned
 from planner.relations.catalog import Column, Function
 from planner.values.scans import TableScan
@@ -39,7 +40,12 @@ class FakeSites:
         return (Column(statement, ",".join(c.type for columns in views.values() for c in columns)),)
 
     async def scans(
-        self, tables: Mapping[str, Sequence[Column]], statement: str, functions: Sequence[Function] = ()
+        self,
+        tables: Mapping[str, Sequence[Column]],
+        statement: str,
+        functions: Sequence[Function] = (),
+        *,
+        client: ClientPlan | None = None,
     ) -> Scanned:
         return Scanned(await self.analyze(tables, statement, functions), (TableScan("t", ("a",)),))
 

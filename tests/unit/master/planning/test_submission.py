@@ -16,6 +16,7 @@ from master.sites.registry import SiteRegistry
 from master.sites.statistics import MeasuredRates
 from master.sites.status import Sites
 from master.store.sqlite import SqliteStore
+from planner.graph.clientplan import ClientPlan
 from planner.graph.plan import BatchPlan, PhysicalPlan, Split
 from planner.graph.whole import Scanned
 from planner.relations.catalog import Binding, Column, Function, Relation
@@ -62,7 +63,12 @@ class FakeSpark:
         return (Column("user_id", "BIGINT"), Column("page", "STRING"))
 
     async def scans(
-        self, tables: Mapping[str, Sequence[Column]], statement: str, functions: Sequence[Function] = ()
+        self,
+        tables: Mapping[str, Sequence[Column]],
+        statement: str,
+        functions: Sequence[Function] = (),
+        *,
+        client: ClientPlan | None = None,
     ) -> Scanned:
         columns = await self.analyze(tables, statement, functions)
         return Scanned(columns, tuple(TableScan(name, ("page",)) for name in tables))

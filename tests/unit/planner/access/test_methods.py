@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 from grpc_health.v1 import health_pb2_grpc
+from pyspark.sql.connect import proto as pb
 
+from master.connect.service import SERVICE
 from planner.access.methods import METHODS, Effect
 from planner.access.principal import EVERYBODY, NOBODY, Kind, Principal
 from planner.access.roles import PERSONS, RIGHTS, Right, rights_of, roles_with
@@ -45,7 +47,10 @@ def served() -> set[str]:
     then = (lease_pb2_grpc, member_pb2_grpc)
     for module in (*first, *then, query_pb2_grpc, site_pb2_grpc, wan_pb2_grpc, health_pb2_grpc):
         _add(module, none, server)
-    return set(server.names)
+    spark = (
+        f"/{SERVICE}/{method.name}" for method in pb.base_pb2.DESCRIPTOR.services_by_name["SparkConnectService"].methods
+    )
+    return {*server.names, *spark}
 
 
 def _add(module: Any, servicer: Any, server: Any) -> None:

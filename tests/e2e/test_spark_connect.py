@@ -1,0 +1,210 @@
+"""Spark's own client, unchanged, against a cluster of three sites: equal to DuckDB's results over the same rows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyspark.sql.connect.functions as sf
+import pytest
+from pyspark.errors import AnalysisException, PySparkException, UnsupportedOperationException
+from pyspark.sql.connect.session import SparkSession
+from pyspark.sql.connect.window import Window
+
+import selat
+from selat.dev.cluster import DevCluster
+from tests.e2e.cluster import running_cluster, wait_until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(300)]
+
+SITES = ("us", "eu", "asia")
+COUNTRIES = pa.table({"site_id": [0, 1, 2], "country": ["US", "DE", "SG"]})
+
+
+def orders(site: int) -> pa.Table:
+    numbers = range(site, 3000, 3)
+    return pa.table(
+        {
+            "id": pa.array(numbers, pa.int64()),
+            "site_id": [site] * len(numbers),
+            "product": [f"p{number % 7}" for number in numbers],
+            "price": [number * 0.25 for number in numbers],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("rows")
+    for number, site in enumerate(SITES):
+        (root / site).mkdir()
+        pq.write_table(orders(number), root / site / "orders.parquet")
+    pq.write_table(COUNTRIES, root / "countries.parquet")
+    return root
+
+
+@pytest.fixture(scope="module")
+def cluster(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+    places = " ".join(
+        f"AT {site} WITH ('connector' = 'files', 'format' = 'parquet', 'path' = '{files}/{site}')" for site in SITES
+    )
+    directory = tmp_path_factory.mktemp("connect")
+    with running_cluster(directory, master_arguments=("--connect-port", "0")) as cluster:
+        with selat.connect(cluster.address) as client:
+            list(
+                client.script(
+                    f"""CREATE TABLE orders (id BIGINT, site_id BIGINT, product STRING, price DOUBLE) {places};
+                    CREATE TABLE countries (site_id BIGINT, country STRING) AT us WITH ('connector' = 'files',
+                      'format' = 'parquet', 'path' = '{files}/countries.parquet');
+                    CREATE VIEW dear AS SELECT * FROM orders WHERE price > 700;
+                    CREATE STREAM clicks (page STRING, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '1' SECOND)
+                      AT us WITH ('connector' = 'push');"""
+                )
+            )
+        yield cluster
+
+
+@contextmanager
+def session_of(cluster: DevCluster, parameters: str = "") -> Iterator[SparkSession]:
+    """A session, which ends: what a client still has to say keeps its process alive."""
+    (address,) = (process.connect for process in cluster.data.serving() if process.connect)
+    port = address.rpartition(":")[2]
+    session = SparkSession(f"sc://localhost:{port}/;user_id=tester{parameters}")
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@pytest.fixture(scope="module")
+def spark(cluster: DevCluster) -> Iterator[SparkSession]:
+    with session_of(cluster) as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def db(files: Path) -> duckdb.DuckDBPyConnection:
+    found = duckdb.connect()
+    found.execute(f"CREATE VIEW orders AS SELECT * FROM read_parquet('{files}/*/orders.parquet')")
+    found.execute(f"CREATE VIEW countries AS SELECT * FROM read_parquet('{files}/countries.parquet')")
+    return found
+
+
+def test_a_page_of_what_people_type(spark: SparkSession, db: duckdb.DuckDBPyConnection, cluster: DevCluster) -> None:
+    assert [row.one for row in spark.sql("SELECT 1 AS one").collect()] == [1]
+    rich = (
+        spark.table("orders")
+        .where(sf.col("price") > 100)
+        .join(spark.table("countries"), "site_id")
+        .groupBy("country")
+        .agg(sf.sum("price").alias("sum"), sf.count("*").alias("n"))
+        .orderBy("country")
+    )
+    expected = """SELECT country, sum(price), count(*) FROM orders JOIN countries USING (site_id) WHERE price > 100
+        GROUP BY country ORDER BY country"""
+    assert [tuple(row) for row in rich.collect()] == db.execute(expected).fetchall()
+    assert rich.toPandas().columns.tolist() == ["country", "sum", "n"]
+    assert rich.toArrow().num_rows == 3
+    assert [field.dataType.simpleString() for field in rich.schema.fields] == ["string", "double", "bigint"]
+    assert spark.table("orders").count() == 3000
+    newest = Window.partitionBy("product").orderBy(sf.desc("id"))
+    first = spark.table("orders").withColumn("place", sf.row_number().over(newest)).where("place = 1")
+    assert {row.id for row in first.collect()} == {2993, 2994, 2995, 2996, 2997, 2998, 2999}
+    assert spark.table("orders").where("id < 0").toPandas().empty
+    with cluster.connect() as client:
+        queries = client.queries(all=True)
+    assert any(query.info().sql.startswith("-- a Spark client's plan: sort") for query in queries)
+
+
+def test_views_text_and_show(spark: SparkSession, db: duckdb.DuckDBPyConnection, capsys: Any) -> None:
+    spark.table("dear").where("product = 'p1'").createOrReplaceTempView("mine")
+    found = spark.sql("SELECT count(*) AS n, max(price) AS most FROM mine").collect()
+    expected = "SELECT count(*), max(price) FROM orders WHERE price > 700 AND product = 'p1'"
+    assert [tuple(row) for row in found] == db.execute(expected).fetchall()
+    spark.sql("SELECT product FROM mine GROUP BY product").show()
+    assert "|     p1|" in capsys.readouterr().out
+    spark.table("mine").where("id > 10").explain()
+    assert "Filter" in capsys.readouterr().out
+    assert spark.catalog.dropTempView("mine")
+    with pytest.raises(AnalysisException, match="mine"):
+        spark.table("mine").collect()
+
+
+def test_the_catalog_is_selats(spark: SparkSession) -> None:
+    kinds = {table.name: table.tableType for table in spark.catalog.listTables()}
+    assert kinds == {"orders": "MANAGED", "countries": "MANAGED", "dear": "VIEW", "clicks": "STREAM"}
+    assert [column.name for column in spark.catalog.listColumns("countries")] == ["site_id", "country"]
+    assert "orders" in str(spark.sql("SHOW TABLES").collect())
+    with pytest.raises(UnsupportedOperationException, match=r"clicks is a stream.*selat sql"):
+        spark.table("clicks").collect()
+
+
+def test_rows_of_the_client(spark: SparkSession) -> None:
+    local = spark.createDataFrame([(0, "zero"), (2, "two")], ["site_id", "word"])
+    found = spark.table("countries").join(local, "site_id").orderBy("site_id").collect()
+    assert [tuple(row) for row in found] == [(0, "US", "zero"), (2, "SG", "two")]
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda spark: spark.read.csv("/etc/passwd").collect(), "data_source"),
+        (lambda spark: spark.sql("CREATE TABLE x AS SELECT 1").collect(), "UNSUPPORTED|syntax|SYNTAX"),
+        (lambda spark: spark.range(3).write.parquet("/tmp/nothing"), "write_operation"),
+        (lambda spark: spark.sql("SELECT reflect('java.lang.System', 'getenv')").collect(), "reflect"),
+        (
+            lambda spark: spark.range(3).select(sf.udf(lambda x: x)("id")).collect(),
+            "common_inline_user_defined_function",
+        ),
+        (lambda spark: spark.conf.set("spark.sql.warehouse.dir", "/tmp"), "cannot be changed"),
+        (lambda spark: spark.addArtifact(__file__, file=True), "cannot be added"),
+        (lambda spark: spark.table("nowhere").collect(), "nowhere"),
+        (lambda spark: spark.table("orders").select("nothing").collect(), "nothing"),
+    ],
+)
+def test_what_is_refused(ask: Any, said: str, spark: SparkSession) -> None:
+    with pytest.raises(PySparkException, match=said):
+        ask(spark)
+
+
+def test_sessions_do_not_see_each_other(spark: SparkSession, cluster: DevCluster) -> None:
+    with session_of(cluster) as other:
+        other.range(3).createOrReplaceTempView("numbers")
+        other.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        assert other.sql("SELECT sum(id) AS s FROM numbers").collect()[0].s == 3
+        assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+        with pytest.raises(PySparkException, match="numbers"):
+            spark.table("numbers").collect()
+
+
+def test_an_interrupt_ends_the_query(spark: SparkSession, cluster: DevCluster) -> None:
+    spark.addTag("slow")
+    failed: list[Exception] = []
+
+    def run() -> None:
+        spark.addTag("slow")
+        try:
+            spark.range(0, 10**13, 1, 2).where("id % 7 = 8").count()
+        except Exception as error:  # noqa: BLE001 - looked at below
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    wait_until(lambda: spark.interruptTag("slow"))
+    thread.join(60)
+    spark.removeTag("slow")
+    assert failed
+    assert "cancelled" in str(failed[0])
+
+
+def test_a_session_at_a_site(cluster: DevCluster) -> None:
+    with session_of(cluster, ";site=eu") as there:
+        assert there.table("orders").groupBy("product").count().count() == 7
+    with session_of(cluster, ";site=mars") as nowhere, pytest.raises(PySparkException, match="mars"):
+        nowhere.range(1).collect()
