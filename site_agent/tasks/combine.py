@@ -122,12 +122,7 @@ class CombineTask(PortTask):
         context.progress.enter(TaskState.ENDED)
 
     async def _read_inputs(self) -> None:
-        await self._port.set_inputs(
-            [
-                PortInput(i.channel, i.site, i.view, i.read_from, i.event_delay_us, from_epoch=i.from_epoch)
-                for i in self._inputs
-            ]
-        )
+        await self._port.set_inputs(list(map(_port_input, self._inputs)))
 
     async def _next(self) -> PortBatch | None:
         """What is new; None when nothing came for a while in which something is to be done."""
@@ -389,6 +384,10 @@ class CombineTask(PortTask):
             lag_rows=self._port.lag_rows, state_rows=self._held.rows, state_bytes=self._held.open.size_bytes
         )
         progress.epoch_done(work.sample(batch.rows, started_s, clock.monotonic()))
+
+
+def _port_input(i: InputSpec) -> PortInput:
+    return PortInput(i.channel, i.site, i.view, i.read_from, i.event_delay_us, from_epoch=i.from_epoch)
 
 
 def _newer(checkpoint: Checkpoint, last: EpochManifest | None) -> tuple[Totals, Mapping[str, int]]:
