@@ -181,6 +181,11 @@ class QueryRegistry:
         self._commit(record, source=last.state)
         return record
 
+    def note(self, query: str, event: str) -> None:
+        """Log something that has happened to a query whose state stays."""
+        record = self._records[query]
+        self._commit(record, source=record.state, reason=event)
+
     def set_tasks(self, query: str, found: Mapping[int | None, BatchTask]) -> None:
         """Store the state of these tasks of a batch query, by the number of their split (None: the REDUCE)."""
         last = self._records[query]

@@ -131,9 +131,16 @@ class Handovers:
         elif found is Event.DRAINED:
             old = self._report(lineage.task, handover.from_site)
             self._lineages.put(lineage.moved(old.next_epoch, now), handover.to_site)
+            self._note(place, f"moved from {handover.from_site} to {handover.to_site}", handover)
         else:
             self._lineages.put(lineage.rolled_back(now))
+            self._note(place, f"stays at {handover.from_site}, not moved to {handover.to_site}", handover)
         logger.info(line("handover", task=place, was=was, now=step.value if step else found.value, reason=why))
+
+    def _note(self, place: TaskId, what: str, handover: Handover) -> None:
+        """Log it where people look for what has become of the query."""
+        took_s = (self._steady.now() - handover.asked_at).total_seconds()
+        self._parts.queries.note(place.query, f"{place.vertex} {what} after {took_s:.1f} s: {handover.reason}")
 
     def _told(self, lineage: Lineage, handover: Handover, running: Running) -> Told:
         old, new = (self._status(lineage.task, handover.from_site), self._status(lineage.successor, handover.to_site))

@@ -30,14 +30,16 @@ _MOVABLE = frozenset({WorkKind.MERGE, WorkKind.FINAL, WorkKind.REDUCE, WorkKind.
 
 _STAYS = "it could run elsewhere, but does not move while it runs; it ends with the queries that need it"
 
+_MOVES = "it moves to another site, where one has a slot for it, or ends with the queries that need it"
+
 _REASONS = {
     WorkKind.SOURCE: "{subject} is bound here; it ends with the queries that need it",
     WorkKind.COMBINE: "it combines groups that are born here or go over here; it ends with the queries that need it",
     WorkKind.TABLE: "{subject} is bound here; it ends with its query",
     WorkKind.MAP: "its split of {subject} is here; it ends by itself",
     WorkKind.SINK: "{subject} is bound here; it ends with its query",
-    WorkKind.MERGE: _STAYS,
-    WorkKind.FINAL: _STAYS,
+    WorkKind.MERGE: _MOVES,
+    WorkKind.FINAL: _MOVES,
     WorkKind.DERIVE: _STAYS,
     WorkKind.REDUCE: "it could run elsewhere, but does not move; it ends by itself",
     WorkKind.RESULTS: "the gateway keeps them for clients; they go some time after the end of their query",
