@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.simulation.faults import Full, Kill, Silence
+from tests.simulation.faults import Cancel, Full, Kill, Move, Silence
 from tests.simulation.plan import Plan
 
 _CLICKS = ("windows", "rows", "by_site", "distinct", "sliding", "joined")
@@ -26,6 +26,16 @@ FOUND: dict[str, Plan] = {
     ),
     "a query failed whose assignment did not reach a site that other sites reached": Plan(
         1, sites=("us", "eu"), queries=("windows",), rows=60, faults=(Silence(0.5, "master", "eu", 90.0),)
+    ),
+    "a part of a merge moved to a site that had copies of another part's bins": Plan(
+        1,
+        sites=("us", "eu"),
+        queries=("windows",),
+        parts=2,
+        faults=(Move(6.0, "windows", 0.0, "eu"), Move(9.0, "windows", 0.9, "eu")),
+    ),
+    "a client asked for the first epoch of a task that had not begun": Plan(
+        2, sites=("us", "eu"), queries=("windows",), faults=(Move(6.0, "windows", 0.0, "eu"), Cancel(12.3, "windows"))
     ),
 }
 """By what went wrong then."""
