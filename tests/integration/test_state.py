@@ -56,7 +56,8 @@ JOINED_WANTED = f"""
 
 
 TOP = f"{GROUPS} QUALIFY row_number() OVER (PARTITION BY window ORDER BY count(*) DESC, k) <= 3"
-TOP_WANTED = f"{GROUPS_WANTED} QUALIFY row_number() OVER (PARTITION BY s ORDER BY count(*) DESC, k NULLS FIRST) <= 3"
+TOP_WANTED = f"""
+    FROM ({GROUPS_WANTED}) QUALIFY row_number() OVER (PARTITION BY s ORDER BY n DESC, k NULLS FIRST) <= 3"""
 LAYER = f"SELECT s, max(n) AS most, count(*) AS keys FROM ({GROUPS}) GROUP BY s"
 LAYER_WANTED = f"SELECT s, max(n) AS most, count(*) AS keys FROM ({GROUPS_WANTED}) GROUP BY s"
 OTHERS = f"SELECT {WINDOW}.start AS s, k, count(w) AS m FROM b GROUP BY {WINDOW}, k"

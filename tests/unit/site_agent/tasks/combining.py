@@ -286,7 +286,8 @@ def compared(
 
     ways = [simulated(loads, rate, combine=combine, seconds=seconds, early=early) for combine in (False, True)]
     today, found = ways
-    least = sum(least_bytes(load, seed, seconds=seconds, bytes_per_s=rate(0.0)) for seed, load in enumerate(loads))
+    known = rate(0.0) if early else None
+    least = sum(least_bytes(load, seed, seconds=seconds, bytes_per_s=known) for seed, load in enumerate(loads))
     return Compared(
         sum(one.sent_bytes for one in found) / least,
         sum(one.delay_s for one in found) / sum(one.delay_s for one in today),

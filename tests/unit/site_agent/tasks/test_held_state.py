@@ -188,7 +188,7 @@ class StateMachine(RuleBasedStateMachine):
         self.directory.cleanup()
 
 
-StateMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+StateMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
 TestState = StateMachine.TestCase
 
 
