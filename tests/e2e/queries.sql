@@ -455,3 +455,10 @@ o.quantity WHERE o.quantity > 7
 -- oracle
 SELECT o.id, o.site FROM orders AS o ANTI JOIN stock AS k ON k.product = o.product AND k.site = o.site AND k.amount >
 o.quantity WHERE o.quantity > 7
+
+-- name: table_first_and_ranges
+SELECT window.start AS s, n.category, count(*) AS n FROM products AS n JOIN orders AS o ON o.product = n.product JOIN stock AS k
+ON k.amount BETWEEN o.quantity AND o.quantity + 1 AND k.site = o.site WHERE o.express GROUP BY window(o.ts, '30 seconds'), n.category
+-- oracle
+SELECT w(o.ts, 30) AS s, n.category, count(*) AS n FROM products AS n JOIN orders AS o ON o.product = n.product JOIN stock AS k
+ON k.amount BETWEEN o.quantity AND o.quantity + 1 AND k.site = o.site WHERE o.express GROUP BY 1, 2
