@@ -98,6 +98,9 @@ class Composer:
     def _select(self, select: exp.Expr, place: Place) -> tuple[StreamSelect, ...]:
         assert isinstance(select, exp.Select)
         check_over_stream(select, place.source)
+        turned = self._names.stream_first(select, place)
+        assert isinstance(turned, exp.Select)
+        select = turned
         select = without_subqueries(select, lambda item: self._columns(item, place), place.source)
         first, *others = from_items(select)
         derived = self._names.derived(first, place)

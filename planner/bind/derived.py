@@ -22,6 +22,7 @@ from planner.sql.source import Source, ViewSource
 from planner.values.errors import InvalidDefinitionError, PlannerError, UnknownRelationError, UnsupportedSqlError
 from planner.values.names import INPUT_VIEW
 
+_SYMMETRIC = ("", "INNER", "CROSS")
 JOIN_HINT = "Join tables one by one: JOIN t ON ..., JOIN (SELECT ... FROM t WHERE ...) AS d ON ..."
 
 
@@ -162,12 +163,31 @@ class Names:
         (first, *_) = operands(query)
         if isinstance(first, exp.SetOperation):
             return self.rests_on_table(first, place)
-        items = from_items(first)
-        derived = self.derived(items[0], place)
+        return self._is_table(from_items(self.stream_first(first, place))[0], place)
+
+    def _is_table(self, item: exp.Expr, place: Place) -> bool:
+        derived = self.derived(item, place)
         if derived is None:
-            return self.relation(items[0], place).kind is RelationKind.TABLE
+            return self.relation(item, place).kind is RelationKind.TABLE
         with self.within(derived):
             return self.rests_on_table(derived.query, derived.place)
+
+    def stream_first(self, select: exp.Expr, place: Place) -> exp.Expr:
+        """The SELECT with its stream in FROM, where that is what a table in FROM is joined to first.
+
+        With `*` the order of the columns would not be that of the text.
+        """
+        joins = select.args.get("joins") or []
+        plain = [not (j.args.get("side") or (j.args.get("kind") or "").upper() not in _SYMMETRIC) for j in joins[:1]]
+        if not any(plain) or any(isinstance(item, exp.Star) for item in select.expressions):
+            return select
+        first, second = from_items(select)[:2]
+        if not self._is_table(first, place) or self._is_table(second, place):
+            return select
+        turned = select.copy()
+        turned.args["from_"].set("this", second.copy())
+        turned.args["joins"][0].set("this", first.copy())
+        return turned
 
     def stream(self, item: exp.Expr, place: Place) -> Member:
         """The stream in FROM.

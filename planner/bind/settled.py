@@ -108,6 +108,8 @@ class _Call:
                 message = f"DISTINCT inside {self._name} is not possible"
                 raise refuse(self._call, self._scope.source, message, f"{entry.usage(self._name)} is possible.")
             return entry.distinct
+        if entry.with_all and len(self._arguments) == entry.arguments[1]:
+            return entry.with_all
         if self._time() is None and "t" in _names(entry.template):
             if not entry.without_time:
                 message = f"{self._name} needs rows with an event time"

@@ -26,6 +26,8 @@ class Settled:
     """The fewest and the most that it takes."""
     default: str = ""
     """The last argument, where a call leaves it out."""
+    with_all: str = ""
+    """The template where the last argument is given, if it is another."""
     constants: tuple[int, ...] = ()
     """Places of arguments that are literals, or an array of them."""
     without_nulls: str = ""
@@ -94,9 +96,16 @@ _NEXT = (
 )
 
 
-def _best(call: str) -> Settled:
-    """`max_by` or `min_by`: of equal y the largest, or the smallest x."""
-    return Settled(f"({call}({_PAIR})).x", arguments=(2, 2), form="{name}(x, y)")
+def _best(call: str, sorted_: str) -> Settled:
+    """`max_by` or `min_by`: of equal y the largest, or the smallest x; with a number, as many of them."""
+    first = f"CASE WHEN size(l) > 0 THEN transform(slice({sorted_}, 1, z), e -> e.x) END"
+    return Settled(
+        f"({call}({_PAIR})).x",
+        arguments=(2, 3),
+        with_all=_sorted(_PAIR, first),
+        constants=(2,),
+        form="{name}(x, y) or {name}(x, y, 3)",
+    )
 
 
 def _edge(call: str) -> Settled:
@@ -125,8 +134,8 @@ _TEXT = Settled(
 _DOUBLE = "CAST(x AS DOUBLE)"
 
 SETTLED: Mapping[str, Settled] = {
-    "max_by": _best("max"),
-    "min_by": _best("min"),
+    "max_by": _best("max", "reverse(l)"),
+    "min_by": _best("min", "l"),
     "first": _edge("min"),
     "first_value": _edge("min"),
     "any_value": _edge("min"),

@@ -395,7 +395,7 @@ SELECT window.start AS s, site, first(id) AS first, last(product) AS last, max_b
 AS least, mode(quantity) AS often, median(price) AS middle, percentile(quantity, 0.3) AS p30, bit_xor(id) AS bits, any(express) AS
 some_of, every(express) AS all_of, skewness(price) AS skew, kurtosis(price) AS kurt, covar_samp(price, quantity) AS co,
 regr_slope(price, quantity) AS slope, regr_r2(price, quantity) AS r2, try_sum(quantity) AS total, array_join(collect_set(quantity),
-',') AS qs, listagg(CAST(id AS STRING), ',') FILTER (WHERE quantity > 8) AS ids, array_join(collect_list(id) FILTER (WHERE
+',') AS qs, listagg(CAST(id AS STRING), ',') FILTER (WHERE quantity > 7) AS ids, array_join(collect_list(id) FILTER (WHERE
 quantity < 2), ',') AS few FROM orders GROUP BY window(ts, '10 seconds'), site HAVING size(collect_list(id)) > 1
 -- oracle
 SELECT w(ts, 10) AS s, site, (min({'t': ts, 'x': id})).x AS first, (max({'t': ts, 'x': product})).x AS last, (max({'y': price,
@@ -405,7 +405,7 @@ AS bits, bool_or(express) AS some_of, bool_and(express) AS all_of, (avg(price **
 avg(price) ** 3) / var_pop(price) ** 1.5 AS skew, kurtosis_pop(price) AS kurt, covar_samp(price, quantity) AS co,
 regr_slope(price, quantity) AS slope, regr_r2(price, quantity) AS r2, sum(quantity) AS total, array_to_string(list_sort(list(DISTINCT
 quantity) FILTER (quantity IS NOT NULL)), ',') AS qs, string_agg(CAST(id AS VARCHAR), ',' ORDER BY ts, CAST(id AS VARCHAR)) FILTER
-(quantity > 8) AS ids, coalesce(array_to_string(list(id ORDER BY ts, id) FILTER (quantity < 2), ','), '') AS few FROM orders GROUP BY
+(quantity > 7) AS ids, coalesce(array_to_string(list(id ORDER BY ts, id) FILTER (quantity < 2), ','), '') AS few FROM orders GROUP BY
 1, 2 HAVING count(*) > 1
 
 -- name: settled_aggregates_of_a_join
@@ -425,10 +425,10 @@ SELECT w(ts, 10) AS s, site, express, CAST(GROUPING(site, express) AS INTEGER) A
 AS fee, avg(price) AS mean, count(DISTINCT quantity) AS q FROM orders GROUP BY 1, CUBE (site, express) HAVING count(*) > 2
 
 -- name: rows_of_a_generator
-SELECT id, part FROM (SELECT id, explode(array(product, site, upper(site))) AS part FROM orders WHERE quantity > 8) AS d
+SELECT id, part FROM (SELECT id, explode(array(product, site, upper(site))) AS part FROM orders WHERE quantity > 7) AS d
 WHERE part >= 'a' AND part <> 'eu'
 -- oracle
-SELECT id, part FROM (SELECT id, unnest([product, site, upper(site)]) AS part FROM orders WHERE quantity > 8) AS d
+SELECT id, part FROM (SELECT id, unnest([product, site, upper(site)]) AS part FROM orders WHERE quantity > 7) AS d
 WHERE part >= 'a' AND part <> 'eu'
 
 -- name: joined_rows_of_a_generator
@@ -455,3 +455,10 @@ o.quantity WHERE o.quantity > 7
 -- oracle
 SELECT o.id, o.site FROM orders AS o ANTI JOIN stock AS k ON k.product = o.product AND k.site = o.site AND k.amount >
 o.quantity WHERE o.quantity > 7
+
+-- name: table_first_and_ranges
+SELECT window.start AS s, n.category, count(*) AS n FROM products AS n JOIN orders AS o ON o.product = n.product JOIN stock AS k
+ON k.amount BETWEEN o.quantity AND o.quantity + 1 AND k.site = o.site WHERE o.express GROUP BY window(o.ts, '30 seconds'), n.category
+-- oracle
+SELECT w(o.ts, 30) AS s, n.category, count(*) AS n FROM products AS n JOIN orders AS o ON o.product = n.product JOIN stock AS k
+ON k.amount BETWEEN o.quantity AND o.quantity + 1 AND k.site = o.site WHERE o.express GROUP BY 1, 2

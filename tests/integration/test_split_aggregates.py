@@ -183,6 +183,8 @@ ORDERED = {
     "last(if(v % 3 = 0, v, NULL), true)": "max_by(v, struct(ts, v)) FILTER (WHERE v % 3 = 0)",
     "max_by(v, m)": "max_by(v, struct(m, v)) FILTER (WHERE m IS NOT NULL)",
     "min_by(v, m)": "min_by(v, struct(m, v)) FILTER (WHERE m IS NOT NULL)",
+    "max_by(v, m, 3)": "max_by(v, struct(m, v), 3) FILTER (WHERE m IS NOT NULL)",
+    "min_by(v, m, 2) FILTER (WHERE v > 7)": "min_by(v, struct(m, v), 2) FILTER (WHERE m IS NOT NULL AND v > 7)",
     "mode(m)": "mode(m, true)",
     "collect_set(m)": "sort_array(collect_set(m))",
     "collect_list(DISTINCT v % 3)": "sort_array(collect_set(v % 3))",

@@ -27,6 +27,8 @@ QUERIES = (
     "SELECT c.k, c.site FROM s AS c WHERE EXISTS (SELECT 1 FROM t WHERE k = c.k AND site = c.site)",
     "SELECT d.k FROM (SELECT k, upper(w) AS u FROM s WHERE k IN (SELECT k FROM t)) AS d "
     "WHERE d.u NOT IN (SELECT name FROM t)",
+    "SELECT s.k, t.name FROM t JOIN s ON s.k = t.k AND t.x > 1 WHERE s.v > 0",
+    "SELECT k, a.name FROM t AS a JOIN s USING (k) LEFT JOIN t AS b ON b.x = a.x AND b.name = s.w",
     "SELECT s.k, t.name FROM s CROSS JOIN t WHERE t.x > 4",
     "SELECT s.k, t.name FROM s JOIN t ON s.v > t.x AND t.name = 'x'",
     "SELECT s.k, t.name FROM s LEFT JOIN t ON s.v BETWEEN t.x AND t.x + 2 AND s.k > 1",
@@ -106,6 +108,8 @@ REFUSED = [
     ("SELECT k FROM s WHERE EXISTS (SELECT 1 FROM t JOIN t AS u ON t.k = u.k)", 38),
     ("SELECT k FROM s WHERE EXISTS (SELECT current_timestamp FROM t)", 38),
     ("SELECT k FROM s WHERE EXISTS (SELECT upper(name) FROM t)", 38),
+    ("SELECT * FROM t JOIN s ON s.k = t.k", 22),
+    ("SELECT s.k FROM t LEFT JOIN s ON s.k = t.k", 29),
     ("SELECT s.k FROM s SEMI JOIN s AS o ON s.k = o.k", 29),
     (
         "SELECT n FROM (SELECT count(*) AS n FROM s GROUP BY window(ts, '1 second')) AS d WHERE n IN (SELECT k FROM t)",

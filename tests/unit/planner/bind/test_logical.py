@@ -26,7 +26,7 @@ REFUSED = [
     ("SELECT page FROM clicks WHERE current_date > ts", "UNSUPPORTED_SQL", 1, 31, "current_date"),
     # relations in the wrong place
     ("SELECT c.page FROM clicks c JOIN visits v ON c.page = v.page", "UNSUPPORTED_SQL", 1, 46, "c.page = v.page"),
-    ("SELECT p.page FROM pages p JOIN clicks c ON c.page = p.page", "UNSUPPORTED_SQL", 1, 33, "clicks c"),
+    ("SELECT p.page FROM pages p LEFT JOIN clicks c ON c.page = p.page", "UNSUPPORTED_SQL", 1, 38, "clicks c"),
     ("SELECT 1 FROM clicks JOIN pages ON true JOIN pages ON true", "UNSUPPORTED_SQL", 1, 46, "pages"),
     # joins
     (

@@ -33,6 +33,11 @@ def test_an_alias_in_having_stands_for_what_was_written() -> None:
     assert sql.count("named_struct('t'") == 1
 
 
+def test_the_best_of_several_rows_are_those_of_all_values() -> None:
+    assert "slice(reverse(l), 1, 3)" in stages("max_by(page, ms, 3) AS x")
+    assert "slice(l, 1, 2)" in stages("min_by(page, ms, 2) AS x")
+
+
 def test_nulls_are_ignored_where_that_is_said() -> None:
     first, other, flag = (stages(f"{call} AS x") for call in ("first(ms)", "first(ms) IGNORE NULLS", "first(ms, true)"))
     assert first != other
@@ -85,6 +90,7 @@ REFUSED = [
     (f"SELECT percentile(ms, 1.5) FROM clicks {W}", "INVALID_EXPRESSION", 23, "1.5"),
     (f"SELECT percentile(ms, user_id) FROM clicks {W}", "INVALID_EXPRESSION", 23, "user_id"),
     (f"SELECT listagg(page, page) FROM clicks {W}", "INVALID_EXPRESSION", 22, "page"),
+    (f"SELECT max_by(page, ms, user_id) FROM clicks {W}", "INVALID_EXPRESSION", 25, "user_id"),
     (f"SELECT max_by(sum(ms), ms) FROM clicks {W}", "UNSUPPORTED_SQL", 15, "sum"),
     (f"SELECT first(n) FROM (SELECT window AS w, page, count(*) AS n FROM clicks {W}) AS d GROUP BY w", "", 8, "first"),
     ("SELECT first(ms) FROM clicks", "UNSUPPORTED_SQL", 8, "first"),
