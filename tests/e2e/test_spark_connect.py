@@ -119,7 +119,7 @@ def test_a_page_of_what_people_type(spark: SparkSession, db: duckdb.DuckDBPyConn
     assert spark.table("orders").where("id < 0").toPandas().empty
     with cluster.connect() as client:
         queries = client.queries(all=True)
-    assert any(query.info().sql.startswith("-- a Spark client's plan: sort") for query in queries)
+    assert any(query.last.sql.startswith("-- a Spark client's plan: sort") for query in queries)
 
 
 def test_views_text_and_show(spark: SparkSession, db: duckdb.DuckDBPyConnection, capsys: Any) -> None:

@@ -166,7 +166,13 @@ def shown(frame: Any, name: str) -> pb.Relation:
     return pb.Relation(show_string=pb.ShowString(input=message, num_rows=20, truncate=20))
 
 
-@pytest.mark.parametrize("name", FRAMES)
+CORE = ("join", "equal names", "pivot without values", "local rows", "SQL over a view", "SQL over a frame", "show")
+"""One of each way through planner and engine; the others run with `make long`."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in CORE else pytest.mark.long) for name in FRAMES]
+)
 def test_equal_to_plain_spark(
     name: str, remote: RemoteSession, spark_engine: SparkEngine, plans: ClientPlans, spark_session: SparkSession
 ) -> None:
