@@ -61,6 +61,8 @@ class Router:
         self._joining: str | None = None
         """The channel whose reader is being stored: it must not be taken for one without readers."""
         self._changing = threading.Lock()
+        self._not_passed_on: set[str] = set()
+        """Channels of which an acknowledgement could not be stored: whoever acknowledges again passes it on."""
         for channel in store.ids():
             readers = load_readers(store.root / channel)
             if readers is not None:
@@ -193,8 +195,13 @@ class Router:
             if before is None:
                 return
             after = self._readers[channel] = before.acknowledged(reader, epoch)
-        if after is not before:
-            self._pass_on(log, after)
+            if after is before and channel not in self._not_passed_on:
+                return
+            self._not_passed_on.add(channel)
+        self._pass_on(log, after)
+        with self._changing:
+            if self._readers.get(channel) is after:
+                self._not_passed_on.discard(channel)
 
     async def unsubscribe(self, channel: str, reader: str) -> None:
         """Remove the reader. The last one ends the transfer and removes the copy. Idempotent."""

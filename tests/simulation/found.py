@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.simulation.faults import Cancel, Full, Kill, Move, Silence
+from tests.simulation.faults import Cancel, Failing, Full, Kill, Move, Silence
 from tests.simulation.plan import Plan
 
 _CLICKS = ("windows", "rows", "by_site", "distinct", "sliding", "joined")
@@ -36,6 +36,15 @@ FOUND: dict[str, Plan] = {
     ),
     "a client asked for the first epoch of a task that had not begun": Plan(
         2, sites=("us", "eu"), queries=("windows",), faults=(Move(6.0, "windows", 0.0, "eu"), Cancel(12.3, "windows"))
+    ),
+    "an acknowledgement that could not be stored was not passed on when it was said again": Plan(
+        12,
+        sites=("us", "eu"),
+        queries=("archived", "archived_windows", "windows"),
+        rows=60,
+        sharing="no-share",
+        budget_bytes=2000,
+        faults=(Failing(4.697550817612915, "eu", 2.974310452526531, 0.2),),
     ),
 }
 """By what went wrong then."""
