@@ -24,7 +24,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kills, pytest.mark
 
 CHOSEN = tuple(c for c in CASES if c.name in ("projection", "all_aggregates", "top_k"))
 
-DEATHS: Mapping[agent_faults.FaultPoint | master_faults.FaultPoint, int] = {
+Point = agent_faults.FaultPoint | master_faults.FaultPoint
+
+DEATHS: Mapping[Point, int] = {
     agent_faults.FaultPoint.EPOCH_RENAMED: 50,
     agent_faults.FaultPoint.CHECKPOINT_DONE: 4,
     master_faults.FaultPoint.MOVE_STORED: 3,
@@ -52,12 +54,12 @@ def environment(**values: str) -> Iterator[None]:
             del os.environ[name]
 
 
-@pytest.fixture(scope="module")
-def fire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fire]:
-    root = tmp_path_factory.mktemp("fire")
+@contextmanager
+def burning(root: Path, deaths: Mapping[Point, int]) -> Iterator[Fire]:
+    """A cluster whose processes die at these passages of points, each once."""
     marks = root / "marks"
     marks.mkdir()
-    wanted = ",".join(f"{point.value}:{passage}" for point, passage in DEATHS.items())
+    wanted = ",".join(f"{point.value}:{passage}" for point, passage in deaths.items())
     with (
         small_disk(root / "cluster" / "data" / "sites" / "asia", size_kib=64 * 1024) as disk,
         environment(SELAT_FAULT=wanted, SELAT_FAULT_MARKS=str(marks)),
@@ -69,19 +71,19 @@ def fire(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fire]:
         yield Fire(cluster, dataset, disk, marks)
 
 
-@pytest.fixture
-def client(fire: Fire) -> Iterator[selat.Client]:
-    with selat.connect(fire.cluster.address) as connected:
-        yield connected
-
-
-def test_results_equal_the_oracle_after_deaths_at_exact_steps(fire: Fire, client: selat.Client) -> None:
-    assert check_against_oracle(fire.dataset, CHOSEN, submit(client, CHOSEN)) > 100
-    assert {path.name for path in fire.marks.iterdir()} == {point.value for point in DEATHS}
+def test_results_equal_the_oracle_after_deaths_at_exact_steps(tmp_path: Path) -> None:
+    with burning(tmp_path, DEATHS) as fire, selat.connect(fire.cluster.address) as client:
+        assert check_against_oracle(fire.dataset, CHOSEN, submit(client, CHOSEN)) > 100
+        assert {path.name for path in fire.marks.iterdir()} == {point.value for point in DEATHS}
 
 
 @pytest.mark.long
-def test_a_full_disk_is_told_and_results_equal_the_oracle_when_there_is_room(fire: Fire, client: selat.Client) -> None:
+def test_a_full_disk_is_told_and_results_equal_the_oracle_when_there_is_room(tmp_path: Path) -> None:
+    with burning(tmp_path, {}) as fire, selat.connect(fire.cluster.address) as client:
+        told_of_a_full_disk(fire, client)
+
+
+def told_of_a_full_disk(fire: Fire, client: selat.Client) -> None:
     queries = submit(client, CHOSEN)
     in_the_middle(queries, rows_in=1500)
     pid = fire.cluster.pids["agents"]
