@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from master.base.clock import SteadyTime
 from master.config.values import MasterConfig
 from master.queries.progress import at_sites, next_event, with_report
-from master.queries.sharing import edges_of, tasks_beneath, without_late
+from master.queries.sharing import deployed_of, edges_of, tasks_beneath, used_by, without_late
 from master.reconcile.generations import leading
 from master.reconcile.handout import Handout
 from master.reconcile.parts import JobParts
 from master.reconcile.removals import Removals
 from master.records.lifecycle import QueryEvent
 from master.records.model import QueryRecord, QueryState, SiteReport
+from planner.graph.ids import TaskId
 
 
 class QueryMoves:
@@ -86,10 +88,26 @@ class QueryMoves:
         running = self._parts.queries.snapshots.live
         if not late or not any(one.id.query == record.id for one in running.deployed):
             return
-        change = without_late(record, late, running)
-        if change is not None:
-            self._parts.queries.redeploy(record.id, change)
+        if self._run_own(record, late):
             self._handout.refresh()
+
+    def _run_own(self, record: QueryRecord, channels: Collection[TaskId]) -> bool:
+        """Have a query run its own tasks in the place of these, or of what they are made of; whether it has changed.
+
+        Other queries that read what it gives up do the same before, so that what runs is whole at each step.
+        """
+        queries = self._parts.queries
+        change = without_late(record, channels, queries.snapshots.live)
+        if change is None or change.deployment is None:
+            return False
+        gone = {one.id for one in deployed_of(record)} - {one.id for one in change.deployment.deployed}
+        for reader in [one for one in queries.all() if one.id != record.id and not gone.isdisjoint(used_by(one))]:
+            self._run_own(reader, gone)
+        # It was decided on what ran before.
+        change = without_late(record, channels, queries.snapshots.live)
+        if change is not None:
+            queries.redeploy(record.id, change)
+        return change is not None
 
     def _concerned(self, report: SiteReport) -> tuple[QueryRecord, ...]:
         """Queries that the report may concern, including those whose tasks are gone."""

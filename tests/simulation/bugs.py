@@ -65,7 +65,7 @@ BUGS = (
         "a merge acknowledges what no checkpoint includes",
         (
             Edit(
-                "site_agent/tasks/merge.py",
+                "site_agent/tasks/gather.py",
                 "        await self._state.save(checkpoint)\n",
                 "        await self._context.in_thread(lambda: self._port.acknowledge(checkpoint.cursors))\n"
                 "        await self._state.save(checkpoint)\n",
@@ -76,7 +76,7 @@ BUGS = (
         "a merge that was killed forgets which windows are out",
         (
             Edit(
-                "site_agent/tasks/merge.py",
+                "site_agent/tasks/gather.py",
                 "closed = [c for c in (self._checkpoint.closed_us, emitted.closed_us) if c is not None]",
                 "closed = [c for c in (self._checkpoint.closed_us,) if c is not None]",
             ),
@@ -86,7 +86,7 @@ BUGS = (
         "a merge that was killed counts rows that it reads again",
         (
             Edit(
-                "site_agent/tasks/merge.py",
+                "site_agent/tasks/gather.py",
                 "if origin.epoch >= self._counted.get(origin.channel, 0):",
                 "if origin.epoch >= 0:",
             ),
@@ -177,9 +177,11 @@ BUGS = (
         "a merge that is to end just when rows come goes on",
         (
             Edit(
-                "site_agent/tasks/merge.py",
-                "            async with asyncio.timeout(max(0.0, due_s)):\n                return await taking\n",
-                "            return await asyncio.wait_for(taking, max(0.0, due_s))\n",
+                "site_agent/tasks/gather.py",
+                "            async with asyncio.timeout(max(0.0, due_s) if moved else None) as self._waiting:\n"
+                "                return await self._port.next(max_bytes=limits.port_batch_bytes)\n",
+                "            taking = self._port.next(max_bytes=limits.port_batch_bytes)\n"
+                "            return await asyncio.wait_for(taking, max(0.0, due_s) if moved else None)\n",
             ),
         ),
     ),
@@ -187,9 +189,9 @@ BUGS = (
         "a merge that waits for rows acknowledges nothing",
         (
             Edit(
-                "site_agent/tasks/merge.py",
-                "        if dict(self._port.cursors) == dict(self._checkpoint.cursors):\n",
-                "        if taking:\n",
+                "site_agent/tasks/gather.py",
+                "        moved = dict(self._port.cursors) != dict(self._checkpoint.cursors)\n",
+                "        moved = False\n",
             ),
         ),
     ),
