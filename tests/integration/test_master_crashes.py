@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import grpc
 import grpc.aio
@@ -20,7 +20,7 @@ from machine.faults import FAULT_VARIABLE
 from master.base.faults import FaultPoint
 from master.records.model import ResultStatus, TaskStatus
 from planner.graph.ids import TaskId
-from selat.v1 import lease_pb2, lease_pb2_grpc, query_pb2, query_pb2_grpc, site_pb2
+from selat.v1 import handover_pb2, handover_pb2_grpc, lease_pb2, lease_pb2_grpc, query_pb2, query_pb2_grpc, site_pb2
 from tests.e2e.faults import free_port
 from tests.fakes.agent import FakeAgent
 from tests.integration.master_cluster import COUNT, FILTER, NAMES, analyze
@@ -43,7 +43,9 @@ SECOND_PASSAGE = {FaultPoint.QUERY_STORED, FaultPoint.VERSIONS_STORED}
 """Those that are also died at when they are passed again: by then there is more to lose."""
 KEPT = {(FaultPoint.QUERY_STORED, 1), (FaultPoint.VERSIONS_STORED, 2), (FaultPoint.LEASES_STORED, 1)}
 """Simulated masters die at each of the points; of real ones these are in `make test`."""
-_ALL = [(point, 1) for point in FaultPoint if point is not FaultPoint.BATCH_STORED] + [
+_OWN = (FaultPoint.BATCH_STORED, FaultPoint.HANDOVER_STORED)
+"""Points that no query of streams passes by itself."""
+_ALL = [(point, 1) for point in FaultPoint if point not in _OWN] + [
     (point, 2) for point in FaultPoint if point in SECOND_PASSAGE
 ]
 _LONG = (pytest.mark.long, pytest.mark.kills)
@@ -204,6 +206,32 @@ def runs_only(query: str, assignment: site_pb2.Assignment) -> bool:
     """Whether the site runs tasks of that query (empty: of whichever) and of none that was cancelled."""
     running = {task.query_id for task in assignment.tasks}
     return running == {query} if query else len(running) <= 1
+
+
+@pytest.mark.long
+@pytest.mark.kills
+async def test_a_master_that_dies_when_a_move_is_stored_goes_on_with_it(tmp_path: Path) -> None:
+    async with surviving(tmp_path, f"{FaultPoint.HANDOVER_STORED.value}:1") as master:
+        await master.declare()
+        await master.submit(COUNT, "lasting")
+        await master.until("lasting", query_pb2.QUERY_STATE_RUNNING)
+        query = await master.named("lasting")
+        assert query is not None
+        here = next(task.site for task in query.tasks if task.stage_id == "m1")
+        there = next(name for name in NAMES if name != here)
+        async with grpc.aio.insecure_channel(master.address) as channel:
+            handovers: Any = handover_pb2_grpc.HandoverServiceStub(channel)
+
+            async def step() -> Any:
+                request = handover_pb2.MoveTaskRequest(query="lasting", stage="m1", to_site=there)
+                return (await handovers.MoveTask(request, wait_for_ready=True)).move
+
+            async def done() -> Any:
+                answer = await handovers.ListMoves(handover_pb2.ListMovesRequest(), wait_for_ready=True)
+                return answer.moves[0] if answer.moves else None
+
+            move = await master.persistently(step, done)
+        assert (master.deaths, move.from_site, move.to_site) == (1, here, there)
 
 
 @pytest.mark.parametrize("passage", [2, pytest.param(1, marks=_LONG), pytest.param(4, marks=_LONG)])
