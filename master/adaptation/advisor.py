@@ -81,7 +81,7 @@ class Advisor:
             return
         graphs = tuple(graph_of(record, running) for record in advised.values() if record.id in running.queries)
         situation = Situation(
-            graphs, before, self._before, self._links(), self._free_slots(), self._parts.acting.moving
+            graphs, before, self._before, Links.of(self._parts.wan()), self._free_slots(), self._parts.acting.moving
         )
         found = decide(situation, self._memory, self._settings)
         self._memory = found.memory
@@ -102,11 +102,6 @@ class Advisor:
             why_not = self._parts.acting.act(one, graphs[one.query], situation.after, situation.links)
             if why_not:
                 self.journal.conclude(one.query, one.chosen.changes[0].group[1], why_not)
-
-    def _links(self) -> Links:
-        links = self._parts.wan().links
-        capacity = {pair: link.figures.capacity_bytes_per_s for pair, link in links.items()}
-        return Links(capacity, {pair: link.figures.latency.total_seconds() for pair, link in links.items()})
 
     def _free_slots(self) -> Mapping[str, int]:
         """By site where a task may begin."""

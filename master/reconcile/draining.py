@@ -14,13 +14,11 @@ from planner.adapt.assign import Demand
 from planner.adapt.leaving import new_site
 from planner.adapt.model import Links
 from planner.graph.ids import TaskId
-from planner.handover.refusals import MOVABLE
+from planner.handover.refusals import may_leave
 from planner.sharing.running import Running
 from planner.values.stages import StageKind
 
 LOOK_EVERY = timedelta(seconds=2)
-AGAIN_AFTER = timedelta(minutes=1)
-"""A task whose move was rolled back is moved again after so long."""
 
 
 class Draining:
@@ -47,26 +45,17 @@ class Draining:
         draining = {status.name for status in self._parts.sites.all() if status.draining}
         running = self._parts.queries.snapshots.live
         for one in running.deployed if draining else ():
-            movable = is_task(one) and not one.residual and StageKind(one.vertex.kind.value) in MOVABLE
-            if movable and running.site(one.id) in draining and self._may_move(one.id, now):
-                yield one.id
-
-    def _may_move(self, place: TaskId, now: datetime) -> bool:
-        lineage = self._parts.lineages.get(place)
-        last = lineage.last
-        failed = last is not None and not last.moved and now - last.ended_at < AGAIN_AFTER
-        return lineage.handover is None and not failed
+            if running.site(one.id) in draining and is_task(one):
+                kind = StageKind.DERIVE if one.residual else StageKind(one.vertex.kind.value)
+                if may_leave(kind, self._parts.lineages.get(one.id), now):
+                    yield one.id
 
     def _move(self, place: TaskId) -> None:
         running = self._parts.queries.snapshots.live
         here = running.site(place)
         able = self._parts.sites.able() - {here}
         able -= self._parts.slots.blocked(able).keys()
-        wan = self._parts.wan().links
-        links = Links(
-            {pair: link.figures.capacity_bytes_per_s for pair, link in wan.items()},
-            {pair: link.figures.latency.total_seconds() for pair, link in wan.items()},
-        )
+        links = Links.of(self._parts.wan())
         site = new_site(self._demand(place, running), able, links, share=self._share)
         if site is None:
             return

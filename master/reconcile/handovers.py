@@ -59,7 +59,13 @@ class Handovers:
 
     @property
     def under_way(self) -> tuple[Lineage, ...]:
-        return tuple(one for one in self._lineages.all.values() if one.handover is not None)
+        """The places that hand over, of queries that are not over.
+
+        When its queries are over, a handover stays as it is: the copies of results are those of both tasks.
+        """
+        handing = [one for one in self._lineages.all.values() if one.handover is not None]
+        running = self._parts.queries.snapshots.held.placement if handing else {}
+        return tuple(one for one in handing if one.place in running)
 
     def begin(self, place: TaskId, to_site: str, reason: str) -> Lineage:
         """Ask for a move, for that reason; it is durable when this returns.
@@ -109,11 +115,9 @@ class Handovers:
     def _step(self, lineage: Lineage) -> bool:
         """Whether something has changed."""
         handover = lineage.handover
-        running = self._parts.queries.snapshots.held
-        if handover is None or lineage.place not in running.placement:
-            # Its queries are over, and with them all of its tasks; the copies of their results stay as they are.
+        if handover is None:
             return False
-        told = self._told(lineage, handover, running)
+        told = self._told(lineage, handover, self._parts.queries.snapshots.held)
         found = event(handover, told)
         if found is None:
             return False
@@ -124,7 +128,7 @@ class Handovers:
         now, step = self._steady.now(), MOVES[handover.step, found]
         was, place = handover.step.value, lineage.place
         if step is not None:
-            changed = handover.at(step, now, reason=why)
+            changed = handover.at(step, now, reason=why if found is Event.GIVEN_UP else "")
             if step is Step.SEEDING:
                 changed = changed.seeding(self._report(lineage.successor, handover.to_site).first_epochs)
             self._lineages.put(lineage.with_handover(changed))

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from typing import Self
 
 from planner.graph.ids import TaskId
 from planner.values.links import Pair
+from planner.wan.snapshot import WanSnapshot
 
 
 class Role(Enum):
@@ -124,6 +126,15 @@ class Links:
     capacity: Mapping[Pair, float]
     """In bytes per second; a link that is missing does not exist."""
     latency_s: Mapping[Pair, float]
+
+    @classmethod
+    def of(cls, wan: WanSnapshot) -> Self:
+        """Return the links as the WAN monitor knows them."""
+        figures = {pair: link.figures for pair, link in wan.links.items()}
+        return cls(
+            {pair: one.capacity_bytes_per_s for pair, one in figures.items()},
+            {pair: one.latency.total_seconds() for pair, one in figures.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
+from planner.handover.model import Lineage
 from planner.values.stages import StageKind
 
 MOVABLE = (StageKind.MERGE, StageKind.FINAL)
 """Kinds of tasks that can be moved: their state is rows, which another task can be made of."""
+
+AGAIN_AFTER = timedelta(minutes=1)
+"""A task whose move was rolled back leaves a draining site after so long, at the earliest."""
 
 _STAYS = {
     StageKind.SOURCE: "a source stays with its data",
@@ -59,3 +64,10 @@ def refusal(move: Move) -> tuple[str, str] | None:
         others = ", ".join(f"{site} ({version})" for site, version in sorted(move.versions.items()))
         return f"agents of another version than the master's take part: {others}", "upgrade them first"
     return None
+
+
+def may_leave(kind: StageKind, lineage: Lineage, now: datetime) -> bool:
+    """Return whether the move of a task away from a draining site is to be begun now."""
+    last = lineage.last
+    failed_lately = last is not None and not last.moved and now - last.ended_at < AGAIN_AFTER
+    return kind in MOVABLE and lineage.handover is None and not failed_lately

@@ -32,11 +32,13 @@ class MoveStep(Enum):
     """The new task goes; the old one runs on."""
     MOVED = "moved"
     ROLLED_BACK = "rolled_back"
+    ENDED = "ended"
+    """All queries that need the task were over before the move was."""
     UNKNOWN = "unknown"
 
     @property
     def over(self) -> bool:
-        return self in (MoveStep.MOVED, MoveStep.ROLLED_BACK)
+        return self in (MoveStep.MOVED, MoveStep.ROLLED_BACK, MoveStep.ENDED)
 
 
 _STEPS = {pb.MoveStep.Value(f"MOVE_STEP_{step.name}"): step for step in MoveStep if step is not MoveStep.UNKNOWN}

@@ -44,6 +44,8 @@ class _MoveStepEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MoveStep.Val
     """The task has moved."""
     MOVE_STEP_ROLLED_BACK: _MoveStep.ValueType  # 9
     """The task is where it was."""
+    MOVE_STEP_ENDED: _MoveStep.ValueType  # 10
+    """All queries that need the task were over before the move was."""
 
 class MoveStep(_MoveStep, metaclass=_MoveStepEnumTypeWrapper): ...
 
@@ -66,6 +68,8 @@ MOVE_STEP_MOVED: MoveStep.ValueType  # 8
 """The task has moved."""
 MOVE_STEP_ROLLED_BACK: MoveStep.ValueType  # 9
 """The task is where it was."""
+MOVE_STEP_ENDED: MoveStep.ValueType  # 10
+"""All queries that need the task were over before the move was."""
 Global___MoveStep: _TypeAlias = MoveStep  # noqa: Y015
 
 @_typing.final

@@ -17,8 +17,11 @@ STEPS = {
 }
 
 
-def move_to_proto(lineage: Lineage) -> pb.TaskMove | None:
-    """The move of a place that is under way, else its last one; None: it never moved."""
+def move_to_proto(lineage: Lineage, *, runs: bool = True) -> pb.TaskMove | None:
+    """Return the move of a place that is under way, else its last one; None when it never moved.
+
+    `runs`: a query still needs the task.
+    """
     place, under_way, last = lineage.place, lineage.handover, lineage.last
     named = {"query_id": place.query, "stage": str(place.vertex)}
     if under_way is not None:
@@ -26,7 +29,7 @@ def move_to_proto(lineage: Lineage) -> pb.TaskMove | None:
             **named,
             from_site=under_way.from_site,
             to_site=under_way.to_site,
-            step=STEPS[under_way.step],
+            step=STEPS[under_way.step] if runs else pb.MOVE_STEP_ENDED,
             asked_at_us=to_us(under_way.asked_at),
             since_us=to_us(under_way.step_since),
             reason=under_way.unwanted or under_way.reason,

@@ -37,8 +37,10 @@ class HandoverServicer(handover_pb2_grpc.HandoverServiceServicer):
 
     async def ListMoves(self, request: pb.ListMovesRequest, context: Context) -> pb.ListMovesResponse:  # noqa: N802
         query = self._queries.find(request.query).id if request.query else ""
+        running = self._queries.snapshots.held.placement
         found = [one for place, one in sorted(self._lineages.all.items()) if not query or place.query == query]
-        return pb.ListMovesResponse(moves=filter(None, map(move_to_proto, found)))
+        moves = (move_to_proto(one, runs=one.place in running) for one in found)
+        return pb.ListMovesResponse(moves=filter(None, moves))
 
     def _place(self, query: str, stage: str) -> TaskId:
         """Raises UnknownQueryError, AmbiguousQueryError, NotOwnerError, HandoverRefusedError."""

@@ -35,6 +35,7 @@ _TOLD = {
     MoveStep.BACK: "the new task goes; the old one runs on",
     MoveStep.MOVED: "moved",
     MoveStep.ROLLED_BACK: "rolled back",
+    MoveStep.ENDED: "its queries were over first",
     MoveStep.UNKNOWN: "in a step that this client does not know",
 }
 
@@ -68,7 +69,7 @@ def move(  # noqa: PLR0913 - one per argument and option
         last = _followed(app, client, begun) if wait else begun
         if app.format is not Format.TABLE or not wait:
             show_one(app, MOVE_FIELDS, last, _line)
-        if wait and last.step is (MoveStep.MOVED if call_off else MoveStep.ROLLED_BACK):
+        if wait and last.step is not (MoveStep.ROLLED_BACK if call_off else MoveStep.MOVED):
             raise click.exceptions.Exit(1)
 
 

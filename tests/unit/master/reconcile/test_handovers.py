@@ -10,6 +10,7 @@ import pytest
 
 from contract.handover import HandoverReport
 from contract.tasks import TaskState
+from master.api.convert.handover import move_to_proto
 from master.base.errors import HandoverRefusedError
 from master.reconcile.places import place_in
 from master.records.model import QueryState
@@ -17,6 +18,7 @@ from master.records.specs import HandOver, TakeOver, TaskSpec
 from planner.graph.ids import TaskId
 from planner.handover.model import Step
 from planner.values.errors import UnknownSiteError
+from selat.v1 import handover_pb2
 from tests.unit.master.build import report, status, task_at
 from tests.unit.master.world import CONFIG, World
 
@@ -227,6 +229,10 @@ def test_a_query_that_is_over_takes_its_handover_with_it(world: Moving) -> None:
     world.hear()
     world.clock.advance(timedelta(hours=1))
     world.tick()
+    assert not world.jobs.handovers.under_way
+    move = move_to_proto(world.lineages.get(world.place), runs=False)
+    assert move is not None
+    assert move.step == handover_pb2.MOVE_STEP_ENDED
     # The copies of results stay as they were: nobody knows which of the two tasks has the last ones.
     results = world.board.current("hub").assignment.results[0]
     assert [item.channel for item in results.inputs] == [world.place, world.successor]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from planner.handover.refusals import MOVABLE, Move, refusal
+from planner.graph.ids import TaskId
+from planner.handover.model import Lineage
+from planner.handover.refusals import AGAIN_AFTER, MOVABLE, Move, may_leave, refusal
 from planner.values.stages import StageKind
 
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
 MOVE = Move("q-0001-aaaaaa.m1.p0", StageKind.MERGE, "eu", "us", able=True)
 
 
@@ -40,3 +44,16 @@ def test_why_not_now(move: Move, told: str) -> None:
     message, hint = found
     assert told in message
     assert hint
+
+
+def test_what_leaves_a_draining_site_and_when_again() -> None:
+    place = TaskId("q-0001-aaaaaa", "m1")
+    here = Lineage(place)
+    assert may_leave(StageKind.MERGE, here, NOW)
+    assert not may_leave(StageKind.SOURCE, here, NOW)
+    going = here.asked("eu", "us", NOW)
+    assert not may_leave(StageKind.MERGE, going, NOW)
+    back = going.rolled_back(NOW)
+    assert not may_leave(StageKind.MERGE, back, NOW + AGAIN_AFTER - timedelta(seconds=1))
+    assert may_leave(StageKind.MERGE, back, NOW + AGAIN_AFTER)
+    assert may_leave(StageKind.MERGE, going.moved(3, NOW), NOW)
