@@ -46,5 +46,14 @@ FOUND: dict[str, Plan] = {
         budget_bytes=2000,
         faults=(Failing(4.697550817612915, "eu", 2.974310452526531, 0.2),),
     ),
+    "a query gave up a derived task that another one read, and the master was left with tasks that read nothing": Plan(
+        473,
+        sites=("us", "eu"),
+        queries=("windows", "joined", "taps", "sliding", "archived_windows"),
+        rows=60,
+        slow_s=0.2,
+        sharing="max-share",
+        faults=(Kill(1.138049524736334, "us", 2.5720610935578323, power=True), Cancel(6.906931251632826, "joined")),
+    ),
 }
 """By what went wrong then."""

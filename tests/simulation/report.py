@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from evidence.criteria import Criterion, Direction, Finding, verdicts
 from evidence.page import HEAD, Section, origins, put, read_page, write_page
 from tests.simulation.plan import Plan
 from tests.simulation.schedule import Outcome
 
 RUN, BUGS = "run", "bugs"
+
+PACE = Criterion("run.pace", "schedules a minute on 2 cores", Direction.AT_LEAST, 300, source="simulated clusters")
 
 Row = tuple[str, ...]
 """Of the table of bugs; the last field is empty for one that was not found."""
@@ -45,10 +48,13 @@ class Tally:
             told = (outcome.told.splitlines() or [""])[0]
             self.failed.append(f"seed {outcome.plan.seed}: {outcome.failed.value}: {told}")
 
+    @property
+    def per_minute(self) -> float:
+        return self.schedules / self.lasted_s * 60 if self.lasted_s else 0.0
+
     def line(self) -> str:
-        per_minute = self.schedules / self.lasted_s * 60 if self.lasted_s else 0
         return (
-            f"{self.schedules} schedules in {self.lasted_s / 60:.1f} minutes ({per_minute:.0f} a minute), "
+            f"{self.schedules} schedules in {self.lasted_s / 60:.1f} minutes ({self.per_minute:.0f} a minute), "
             f"{self.virtual_s / 3600:.0f} hours of their own time, {self.faults} faults: {len(self.failed)} failed"
         )
 
@@ -69,6 +75,8 @@ def run_section(code: str, facts: str, tally: Tally, first: int) -> Section:
             facts,
             "",
             f"**{tally.line()}.**",
+            "",
+            verdicts([PACE], {PACE.key: Finding(tally.per_minute)}),
             "",
             "| fault | planned |",
             "| --- | ---: |",
