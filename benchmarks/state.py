@@ -186,7 +186,7 @@ async def merge_large(merge: RunningTask, writes: Writes) -> None:
     found, began_s = writes.found, time.perf_counter()
     async with _watching(found):
         await merge.task.run()
-    # Of a combining task, from the first groups that it sent.
+    # For a combining task, closing begins with the first groups that it sent.
     closing_s = writes.first_s.get(FaultPoint.CLOSING_STORED, writes.first_s[FaultPoint.RANGE_PUBLISHED])
     found.read_s = closing_s - began_s
     found.first_s = writes.first_s[FaultPoint.RANGE_PUBLISHED] - closing_s

@@ -90,7 +90,7 @@ def eager_inputs(relation: Message) -> list[Message]:
 
 
 def is_eager(relation: Message) -> bool:
-    """Whether Spark makes the relation's plan by running its input: a pivot without values asks for them."""
+    """Return whether Spark runs the relation's input to plan it, as for a pivot whose values are not given."""
     kind = _kind(relation)
     if kind == "aggregate":
         aggregate = _field(relation, kind)
@@ -99,7 +99,7 @@ def is_eager(relation: Message) -> bool:
 
 
 def has_own_columns(relation: Message) -> bool:
-    """Whether its columns follow from rows, so that they are not known before it has run."""
+    """Return whether the relation's columns depend on rows, so that they are not known before it has run."""
     eager = (below for below in messages(relation) if name_of(below) == "Relation" and is_eager(below))
     return any(_kind(below) not in _SAME_COLUMNS for below in eager)
 

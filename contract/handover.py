@@ -1,4 +1,4 @@
-"""What agents report of handovers: how far one task has come in taking the place of another."""
+"""Defines what agents report of handovers: how far one task has come in taking the place of another."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from selat.v1 import site_pb2
 
 @dataclass(frozen=True, slots=True)
 class HandoverReport:
-    """How far a handover has come at the site of one of its two tasks; each claim is durable there."""
+    """Says how far a handover has come at the site of one of its two tasks; each claim is durable there."""
 
     seeded: bool = False
-    """Of the task that hands over: its checkpoint is published for the successor."""
+    """The task that hands over has published its checkpoint for the successor."""
     cut: bool = False
     """Its channel has ended in favour of the successor."""
     last_epoch: int | None = None
@@ -21,7 +21,7 @@ class HandoverReport:
     drained: bool = False
     """All readers of the channel that was cut have acknowledged every epoch, and the end."""
     first_epochs: Mapping[str, int] = field(default_factory=dict)
-    """Of the successor: by input, the oldest epoch that its site holds, or will get."""
+    """For each input, it is the oldest epoch that the successor's site holds, or will get."""
     restored: bool = False
     """It has stored a checkpoint of its own, made of the predecessor's."""
     caught_up: bool = False

@@ -353,7 +353,7 @@ class Master:
         await self.peers.close()
 
     def client_parts(self) -> ClientParts:
-        """What the endpoint for Spark's own clients is made of."""
+        """Return the parts that make up the endpoint for Spark's own clients."""
         return ClientParts(
             planner=self._planner,
             deployer=self._deployer,

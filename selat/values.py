@@ -189,7 +189,7 @@ class StageProgress:
     rows_in: int
     rows_out: int
     bytes_out: int
-    """What they gave out, compressed."""
+    """It counts the compressed bytes of their output."""
 
 
 @dataclass(frozen=True, slots=True)

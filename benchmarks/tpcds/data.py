@@ -42,7 +42,7 @@ ROWS = {
     "web_sales": 6000,
     "web_returns": 0,
 }
-"""In the order in which they are made; those of returns follow from those of sales."""
+"""The tables are in the order in which they are made; those of returns are derived from those of sales."""
 _FACTS = tuple(ROWS)[-6:]
 _REFERENCES = {
     "item": "item",
@@ -169,7 +169,7 @@ def write_shards(db: duckdb.DuckDBPyConnection, root: Path, sites: Sequence[str]
 
 
 def _rows(table: str) -> str:
-    """What a table is selected from: `n` is the number of the row, from 1."""
+    """Return what a table's SELECT has after FROM; its column `n` is the number of the row, from 1."""
     if table == "date_dim":
         return f"(SELECT n, DATE '1997-12-31' + CAST(n AS INT) AS day FROM range(1, {ROWS[table] + 1}) t(n))"
     if table.endswith("_returns"):
@@ -233,7 +233,7 @@ def _one_of(name: str, values: Iterable[str]) -> str:
 
 
 def _constants(texts: Iterable[str]) -> Mapping[str, Sequence[str]]:
-    """What the texts compare columns with, by name."""
+    """Return the literals with which the texts compare columns, by the columns' names."""
     found: dict[str, dict[str, None]] = {"s_zip": {}}
     for text in texts:
         for node in parse_one(text, read="duckdb").find_all(

@@ -44,7 +44,7 @@ BEST_KB = dict(
         strict=True,
     )
 )
-"""What a prototype sent of each text at that scale, over dbgen's data, with steps put together by hand where no rule of
+"""A prototype sent these kB for each text at that scale, over dbgen's data, with steps made by hand where no rule of
 it found them: counting first, filters by keys and by the results of sub-queries, partial aggregates, packed rows."""
 
 

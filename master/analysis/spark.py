@@ -63,7 +63,7 @@ class Analyzer(Protocol):
         *,
         client: ClientPlan | None = None,
     ) -> Scanned:
-        """What scans of these tables must deliver for the statement, or for a client's plan; raises as `analyze`."""
+        """Return what scans of these tables must deliver for the statement, or a client's plan; raises as `analyze`."""
         ...
 
 

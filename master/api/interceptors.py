@@ -38,7 +38,7 @@ _ENDS = "/selat.v1.QueryService/Execute"
 
 
 End = Callable[[Context, grpc.StatusCode, ErrorDetail], Awaitable[NoReturn]]
-"""How errors are told."""
+"""It ends a call with a status and an error's details."""
 
 
 class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def open_beside(path: Path, make: Callable[[sqlite3.Connection], T]) -> T:
-    """What `make` makes of the file, which is created if missing; an unusable one is replaced by an empty one."""
+    """Return what `make` makes of the file, which is created if missing; an empty one replaces an unusable one."""
     try:
         return make(_connected(path))
     except (sqlite3.DatabaseError, ValueError, KeyError, TypeError):

@@ -289,7 +289,7 @@ class StoreFullError(StoreError):
 
 
 class OperationCancelledError(MasterError):
-    """What a Spark client was waiting for was ended: by the client, or by whoever cancelled its query."""
+    """Something that a Spark client waited for was ended: by the client, or by whoever cancelled its query."""
 
     code = "OPERATION_CANCELLED"
 

@@ -33,7 +33,7 @@ def address(parsed: argparse.Namespace) -> str:
 
 
 def certificate(parsed: argparse.Namespace) -> Certificate | None:
-    """What Spark's clients check; None: there is no TLS for them."""
+    """Return the certificate that Spark's clients check; None: there is no TLS for them."""
     if parsed.connect_cert is None or parsed.connect_key is None:
         return None
     return Certificate(parsed.connect_cert, parsed.connect_key)

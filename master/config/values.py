@@ -79,7 +79,7 @@ class MasterConfig:
     progress_interval: timedelta = timedelta(seconds=5)
     """How often totals and last-seen times are stored if nothing else stores them earlier."""
     handover_patience: timedelta = timedelta(minutes=10)
-    """How long one step of the move of a task may take before it is rolled back."""
+    """One step of a task's move may take this long before it is rolled back."""
     analyze_timeout: timedelta = timedelta(seconds=30)
     """How long a site may take to check a query."""
     results_retry: timedelta = timedelta(seconds=60)
@@ -146,4 +146,4 @@ class ServerOptions:
     connect: str = ""
     """host:port at which Spark's own clients are served; empty: they are not."""
     connect_certificate: Certificate | None = None
-    """What Spark's clients check; None: their connections are not encrypted."""
+    """Spark's clients check it; None: their connections are not encrypted."""

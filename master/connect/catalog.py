@@ -1,4 +1,4 @@
-"""What Spark's clients see of Selat's catalog: one catalog with one database, and the session's temporary views."""
+"""Shows Spark's clients Selat's catalog: one catalog with one database, and the session's temporary views."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FUNCTION_TYPES = [pa.string(), pa.string(), pa.list_(pa.string()), pa.string(),
 _DATABASES = ("name", "catalog", "description", "locationUri")
 
 _KINDS = {RelationKind.TABLE: "MANAGED", RelationKind.VIEW: "VIEW", RelationKind.STREAM: "STREAM"}
-"""How relations are listed. A stream cannot be read by Spark's clients; a sink is not listed."""
+"""Relations are listed as these kinds. A stream cannot be read by Spark's clients; a sink is not listed."""
 
 
 class ClientCatalog:

@@ -14,7 +14,7 @@ Pair = tuple[str, str | None]
 
 
 def configured(operation: Any, session: Session) -> list[Pair]:
-    """What a `ConfigRequest.Operation` asks for, after it has changed what it changes.
+    """Apply a `ConfigRequest.Operation`, and return what it asks for.
 
     Raises:
         UnsupportedSqlError: a setting is not known, or cannot have that value.

@@ -40,7 +40,7 @@ from planner.sql.statements import Describe, Explain, SelectQuery, Show
 from planner.values.errors import PlannerError, UnsupportedSqlError
 
 PROGRESS_S = 0.5
-"""How often a client is told how far its query is."""
+"""A client is told at this interval how far its query is."""
 CLOCK = "spark.sql.session.timeZone"
 
 
@@ -207,7 +207,7 @@ class Executions:
                 if isinstance(statement, SelectQuery):
                     return await planner.planned(statement, None, options)
             except (PlannerError, ValueError):
-                # As a plan it may be possible: with columns of equal names, for one. Else that says why not.
+                # It may be possible as a plan, for example with columns of equal names; if not, planning it says why.
                 pass
         return await planner.planned_client(query, options)
 
@@ -298,7 +298,7 @@ def _cancelled(query: str) -> OperationCancelledError:
 
 
 def _is_query(text: str) -> bool:
-    """Whether a SQL text is a query; what is not known as a statement of ours is left to Spark, as a query."""
+    """Return whether a SQL text is a query; what is not known as a statement of ours is left to Spark as a query."""
     words = text.split(None, 1)
     first = words[0].upper().lstrip("(") if words else ""
     if first in ("SELECT", "WITH", "VALUES", "FROM", "TABLE", ""):

@@ -37,7 +37,7 @@ class ClientParts:
     peers: Peers
     gateway: str
     timeout: timedelta
-    """How long a site may take to answer a question."""
+    """A site may take this long to answer a question."""
     defaults: Settings
     clock: Clock
     random_hex: RandomHex

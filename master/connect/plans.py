@@ -1,4 +1,4 @@
-"""What a client's plan names, and what stands for it in lists of queries.
+"""Finds what a client's plan names, and makes the label that lists of queries show for it.
 
 The session's views are put into the plan that reads them, under their names. So a plan means what its names meant when
 it was sent, as in Spark, and nothing of a session has to be at a site.
@@ -56,7 +56,7 @@ def checked(relation: Any, views: Mapping[str, Any]) -> Any:
 
 
 def is_text(relation: Any) -> bool:
-    """Whether it is one SQL text, without parameters."""
+    """Return whether it is one SQL text without parameters."""
     if relation.WhichOneof("rel_type") != "sql":
         return False
     sql = relation.sql
@@ -69,7 +69,7 @@ def text_of(relation: Any) -> str:
 
 
 def label_of(relation: Any) -> str:
-    """What a list of queries shows: the SQL text that is the plan, or the plan's relations from the top down."""
+    """Return what a list of queries shows: the plan's SQL text, or the plan's relations from the top down."""
     inner = relation
     while inner.WhichOneof("rel_type") in ("show_string", "html_string", "limit"):
         inner = getattr(inner, inner.WhichOneof("rel_type")).input
@@ -123,5 +123,5 @@ def named_references_of(beside: Any) -> set[str]:
 
 
 def _words(text: str) -> Iterator[str]:
-    """What may be a name in a SQL text."""
+    """Return the words of a SQL text that may be names."""
     return iter("".join(c if c.isalnum() or c == "_" else " " for c in text).split())

@@ -25,11 +25,11 @@ DETACHED_S = 120.0
 
 @dataclass(slots=True)
 class Session:
-    """What a client's session is."""
+    """Holds the state of a client's session."""
 
     id: str
     server_id: str
-    """What it is called here: a session of the same id that is made later has another."""
+    """It identifies the session here: a session of the same id that is made later has another."""
     site: str = ""
     """The site where its plans run; empty: where it takes the fewest bytes."""
     settings: dict[str, str] = field(default_factory=dict)

@@ -87,7 +87,7 @@ class StreamingSlots:
         self._holder.renew([Renewal(x.slot, x.fencing, self._duration) for x in self._due(leases)])
 
     def _due(self, leases: Iterable[Lease]) -> list[Lease]:
-        """Those to be renewed now."""
+        """Return the leases to be renewed now."""
         before = self._leases.now() + self._duration / 2
         return [lease for lease in leases if lease.expires_at <= before]
 

@@ -23,7 +23,7 @@ class Lineages:
 
     @property
     def all(self) -> Mapping[TaskId, Lineage]:
-        """By place, where there was more than one task, or a handover is or was under way."""
+        """Return the lineages by place, where there was more than one task, or a handover is or was under way."""
         return MappingProxyType(self._known)
 
     def get(self, place: TaskId) -> Lineage:

@@ -58,7 +58,7 @@ class AssignmentInput:
     Tasks are kept even of a new query: some may have started while one of its sites was unreachable.
     """
     lineages: Mapping[TaskId, Lineage] = field(default_factory=dict)
-    """By place, its tasks, where there was more than one or a handover is under way."""
+    """It holds, by place, the tasks where there was more than one or a handover is under way."""
 
 
 def build_assignments(

@@ -1,4 +1,4 @@
-"""From places to the tasks that are in them, and back: records name places, sites know tasks by generation. Pure."""
+"""Maps places to the tasks that are in them, and back: records name places, sites know tasks by generation. Pure."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Handout:
         self._kept: frozenset[str] = frozenset()
         self._held_back: frozenset[str] = frozenset()
         self._counted: tuple[Running, Mapping[str, int]] | None = None
-        """What ran when tasks were counted last, and how many were where."""
+        """It holds what ran when tasks were last counted, and how many were where."""
         self._publishing = Attempt("assignments not given out yet")
         self._leasing = Attempt("slots not leased yet")
         self._placing = Attempt("batch tasks not placed yet")
@@ -54,7 +54,7 @@ class Handout:
 
     @property
     def published(self) -> bool:
-        """Whether the newest assignments have been given out."""
+        """Return whether the newest assignments have been given out."""
         return not self._publishing.failed
 
     def tick(self, *, moved: bool) -> None:

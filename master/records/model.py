@@ -102,7 +102,7 @@ class TaskStatus(TaskFigures):
     behind: tuple[QueryBehind, ...] = ()
     """Queries that are behind others in reading its channel."""
     handover: HandoverReport | None = None
-    """Of a task that hands over or takes over; no progress has it."""
+    """It is set for a task that hands over or takes over; no progress has it."""
 
 
 @dataclass(frozen=True, slots=True)

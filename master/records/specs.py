@@ -50,16 +50,16 @@ class QueryReaders:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """What a task does for the one that takes its place."""
+    """Says what a task does for the one that takes its place."""
 
     successor: TaskId
     site: str
     """The successor's."""
     seed: Mapping[str, int] | None = None
-    """By input, the oldest epoch that the successor's site holds: the checkpoint that it gets is not from before; None:
+    """It has, by input, the oldest epoch at the successor's site: the checkpoint that it gets is not from before; None:
     it has got one."""
     cut: bool = False
-    """Whether the task is to end its channel in favour of the successor."""
+    """It is true when the task must end its channel in favour of the successor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class TaskSpec:
     take_over: TakeOver | None = None
     """Set until nobody needs the task any more whose place it takes."""
     client: ClientPlan | None = None
-    """What a REDUCE runs in the place of SQL."""
+    """A REDUCE runs it instead of SQL."""
 
 
 @dataclass(frozen=True, slots=True)

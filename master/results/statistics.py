@@ -1,4 +1,4 @@
-"""What queries found out about tables goes into the catalog.
+"""Puts what queries found out about tables into the catalog.
 
 The results of ANALYZE TABLE are read when its query has finished, also after a restart of the master. Of a table that
 another query has read to its end, the number of rows is kept.

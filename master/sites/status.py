@@ -36,7 +36,7 @@ class SiteStatus:
 
     @property
     def slots(self) -> int:
-        """How many its agent offers; until one has said, as many as the topology says."""
+        """Return how many slots its agent offers; until one has said, as many as the topology says."""
         return self.record.slots if self.record is not None and self.record.slots else self.expected.slots
 
     @property
@@ -64,7 +64,7 @@ class Sites:
             for name, site in sorted(topology.sites.items())
         }
         self.version = 0
-        """How often a site's state, or the slots that it offers, have changed: reports change neither."""
+        """It counts changes of a site's state, or of the slots that it offers: reports change neither."""
 
     def put(self, status: SiteStatus) -> None:
         """Replace what is known of a site."""

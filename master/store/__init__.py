@@ -136,7 +136,7 @@ class QueryStore(Protocol):
         ...
 
     def lineages(self) -> Mapping[TaskId, Lineage]:
-        """By place, the tasks that were in it, where there was more than one or a handover is under way."""
+        """Return, by place, the tasks that were in it, where there was more than one or a handover is under way."""
         ...
 
     def put_lineage(self, lineage: Lineage, placement: Mapping[TaskId, str]) -> int:

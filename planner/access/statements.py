@@ -32,7 +32,7 @@ from planner.sql.statements import (
 STATEMENTS: Mapping[type[Statement], Right] = {
     CreateRelation: Right.DECLARE,
     AlterBinding: Right.DECLARE,
-    # What a table holds counts for the plans of all.
+    # The statistics of a table influence everybody's plans.
     AnalyzeTable: Right.DECLARE,
     CreateFunction: Right.CREATE_FUNCTION,
     DropFunction: Right.CREATE_FUNCTION,

@@ -1,4 +1,4 @@
-"""Which task of an operator goes where, when its tasks are re-assigned. Pure."""
+"""Decides which task of an operator goes where when its tasks are re-assigned. Pure."""
 
 from __future__ import annotations
 

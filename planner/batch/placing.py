@@ -45,7 +45,7 @@ def first_come(tasks: Sequence[Task], slots: Sequence[SlotView], run_time: RunTi
 
 
 def local(tasks: Sequence[Task], slots: Sequence[SlotView], run_time: RunTime, now: datetime) -> list[Placement]:
-    """As `lease_aware`, but each task only on slots of the sites of its input, whatever it waits for.
+    """Place as `lease_aware` does, but each task only on slots of the sites of its input, whatever it waits for.
 
     Where no slot of these sites will be free, as far as anybody says, a task takes what the others leave.
     """

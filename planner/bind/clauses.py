@@ -87,7 +87,7 @@ def _listed_keys(items: Iterable[exp.Expr], outputs: tuple[Output, ...], binder:
 
 
 def bound_key(item: exp.Expr, outputs: tuple[Output, ...], binder: Binder) -> exp.Expr:
-    """What a key of GROUP BY means."""
+    """Return the expression that a key of GROUP BY means."""
     key = _ordinal(item, outputs, binder) if isinstance(item, exp.Literal) and not item.is_string else None
     return (binder.bind(item) if key is None else key).unnest()
 

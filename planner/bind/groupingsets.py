@@ -24,10 +24,10 @@ class GroupingSets:
 
     sets: tuple[frozenset[int], ...]
     weights: tuple[int, ...]
-    """Of each key, what it adds to `grouping_id()` where a set does not have it."""
+    """Each key adds its weight to `grouping_id()` where a set does not have it."""
 
     def ids(self, call: exp.Expr, keys: Sequence[exp.Expr]) -> list[int]:
-        """By set, what `grouping(x)` or `grouping_id()` is."""
+        """Return the value of `grouping(x)` or `grouping_id()` for each set."""
         weights = dict(enumerate(self.weights))
         if call.expressions:
             weights = {keys.index(call.expressions[0].unnest()): 1}
@@ -41,7 +41,7 @@ class GroupingSets:
 
 
 def has_sets(tree: exp.Select) -> bool:
-    """Whether GROUP BY of a SELECT has ROLLUP, CUBE or GROUPING SETS."""
+    """Return whether GROUP BY of a SELECT has ROLLUP, CUBE or GROUPING SETS."""
     group = tree.args.get("group")
     return group is not None and any(isinstance(item, _SETS) for item in group.expressions)
 

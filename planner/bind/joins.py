@@ -38,7 +38,7 @@ def bind_joins(tree: exp.Select, scope: Scope, *, by_equality: bool = False) -> 
 
 
 def _known(scope: Scope, index: int, joins: int, join: exp.Join) -> Scope:
-    """What the condition of a join sees: what stands before it, for a condition of WHERE lateral views as well."""
+    """Return what the condition of a join sees: what stands before it, and for one of WHERE lateral views as well."""
     before = tuple(member for member in scope.members[: index + 1] if not member.hidden)
     laterals = scope.members[joins + 1 :] if OF_WHERE in join.meta else ()
     return replace(scope, members=(*before, *laterals, scope.members[index + 1]))

@@ -44,7 +44,7 @@ class Join:
 
     @property
     def keeps_unmatched(self) -> bool:
-        """Whether rows without a match are kept."""
+        """Return whether rows without a match are kept."""
         return self.left or self.only == "ANTI"
 
     @property
@@ -94,7 +94,7 @@ class Lateral:
     call: exp.Expr
     outer: bool
     joins: int = 0
-    """How many joins stand before it."""
+    """It stands after this many joins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class StreamSelect(Select):
     """Where the stream is read; set by `prune_sites`."""
     laterals: tuple[Lateral, ...] = ()
     sets: GroupingSets | None = None
-    """Of ROLLUP, CUBE and GROUPING SETS; None: each group is by all keys."""
+    """These are the sets of ROLLUP, CUBE and GROUPING SETS; None: each group is by all keys."""
 
     @property
     def columns(self) -> tuple[Output, ...]:

@@ -134,7 +134,7 @@ class _Call:
         return values if time is None else {**values, "t": time}
 
     def _order(self) -> list[exp.Expr] | None:
-        """Of WITHIN GROUP; None: there is none."""
+        """Return what WITHIN GROUP orders by; None: there is none."""
         found = next((node for node in self._around if isinstance(node, exp.WithinGroup)), None)
         return None if found is None else list(found.expression.expressions)
 

@@ -192,7 +192,7 @@ def merged(query: StreamSelect, inner: StreamSelect) -> StreamSelect:
 
 
 def _laterals(inner: StreamSelect, outer: Sequence[Lateral]) -> tuple[Lateral, ...]:
-    """Those of a query and, behind its joins, those of the SELECT over it."""
+    """Return the lateral views of a query and, behind its joins, those of the SELECT over it."""
     behind = (replace(lateral, joins=lateral.joins + len(inner.joins)) for lateral in outer)
     return (*inner.laterals, *behind)
 

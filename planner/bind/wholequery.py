@@ -118,7 +118,7 @@ class _Binder:
     local: frozenset[str] = frozenset()
     """Lower-case names that mean nothing of the catalog in a client's own texts."""
     other: Relation | None = None
-    """What was named that is neither table nor view."""
+    """It was named, but is neither a table nor a view."""
 
     def names_of(self, tree: exp.Expr, place: Place) -> bool:
         """Looks up all names of a text; False when one is a stream, or a view that is not possible.

@@ -1,4 +1,4 @@
-"""What a client that speaks Spark Connect may ask for: a list over the fields of the protocol's messages.
+"""Decides what a client that speaks Spark Connect may ask for, by a list over the fields of the protocol's messages.
 
     a message --parts (contract/client_plans.py)--> PlanPart, PlanPart, ... --refusal (verdicts)--> allowed, or why not
 

@@ -163,7 +163,7 @@ FUNCTION_NAMES: Mapping[str, frozenset[str]] = {
     "CallFunction": FUNCTIONS,
     "UnresolvedTableValuedFunction": TABLE_FUNCTIONS,
 }
-"""What `function_name` may be, by message."""
+"""It lists, by message, what `function_name` may be."""
 
 EAGER = words(
     "show_string html_string summary crosstab describe cov corr approx_quantile freq_items sample_by transpose"
@@ -177,7 +177,7 @@ ANALYSES = words("""
     schema explain tree_string is_local is_streaming input_files spark_version ddl_parse same_semantics semantic_hash
     persist unpersist get_storage_level json_to_ddl
     """)
-"""What a client may ask about plans without running them."""
+"""A client may ask these questions about plans without running them."""
 
 ANSWERED_BY_SPARK = ANALYSES - words("persist unpersist get_storage_level spark_version is_streaming")
-"""Those of them that a site's Spark answers; the others need no Spark, or would change something of a session."""
+"""A site's Spark answers these analyses; the others need no Spark, or would change something of a session."""

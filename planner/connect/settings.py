@@ -19,7 +19,7 @@ FOR_SPARK: Mapping[str, re.Pattern[str]] = {
     "spark.sql.session.timeZone": _ZONE,
     "spark.sql.timestampType": re.compile("TIMESTAMP_LTZ|TIMESTAMP_NTZ", re.IGNORECASE),
 }
-"""What changes the meaning of a plan, with the values that are possible; applied to the session of each plan."""
+"""These settings change a plan's meaning and are applied to its session; the patterns match the possible values."""
 
 KEPT: Mapping[str, re.Pattern[str]] = {
     **dict.fromkeys(
@@ -45,7 +45,7 @@ KEPT: Mapping[str, re.Pattern[str]] = {
     ),
     "spark.sql.execution.pandas.structHandlingMode": _WORD,
 }
-"""What clients keep here for themselves, or is a hint about speed; it has no effect at the sites."""
+"""Clients keep these settings here for themselves, or as hints about speed; they have no effect at the sites."""
 
 DEFAULTS: Mapping[str, str] = {
     "spark.sql.adaptive.enabled": "true",

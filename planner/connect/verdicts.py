@@ -42,7 +42,7 @@ def check_plan(parts: Iterable[PlanPart]) -> None:
 
 
 def hint_for(part: PlanPart) -> str:
-    """What to do instead of a part that is refused."""
+    """Return what to do instead of a part that is refused."""
     return _HINTS.get(part.field) or _HINTS.get(part.message) or "docs/spark-connect.md lists what a plan may have"
 
 

@@ -137,7 +137,7 @@ class Aggregate:
     rank: int | None = None
     """Place of the argument that the last step takes."""
     default_rank: str = ""
-    """What it is where a call leaves it out."""
+    """It stands for that argument where a call leaves it out."""
     whole_over_tables: bool = False
     """Its partials are all values: over tables, where rows are sent anyway, it is not split."""
     size: tuple[int, Callable[[str], int]] | None = None
@@ -247,7 +247,7 @@ _REGRESSIONS = {
     "regr_intercept": "b - try_divide(f, e) * c",
     "regr_r2": "CASE WHEN e > 0 THEN CASE WHEN d > 0 THEN f * f / (d * e) ELSE CAST(1 AS DOUBLE) END END",
 }
-"""Of the dependent value, the first argument, and the independent one."""
+"""They are computed of the dependent value, the first argument, and the independent one."""
 
 _ENTRIES = (
     Aggregate("count", (_COUNT,), arguments=(1, 64), distinct=Last.COUNT_OF_SET, form="count(*) or count(x)"),

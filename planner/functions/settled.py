@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """How one aggregate is written."""
+    """Describes how one aggregate is written."""
 
     template: str
     arguments: tuple[int, int] = (1, 1)
@@ -41,15 +41,15 @@ class Settled:
     only_within: bool = False
     """It needs WITHIN GROUP."""
     form: str = "{name}(x)"
-    """How it is called, for messages."""
+    """Messages show a call in this form."""
 
     def usage(self, name: str) -> str:
-        """How it is called by that name."""
+        """Return how the aggregate is called by that name."""
         return self.form.format(name=name)
 
 
 def _sorted(value: str, then: str) -> str:
-    """What is made of all values of a group, sorted, as `l`."""
+    """Return what `then` makes of all values of a group, sorted, as `l`."""
     return f"element_at(transform(array(sort_array(collect_list({value}))), l -> {then}), 1)"
 
 
@@ -58,7 +58,7 @@ def _set(value: str, then: str) -> str:
 
 
 ASCENDING, DESCENDING = "sort_array({})", "reverse(sort_array({}))"
-"""How WITHIN GROUP sorts."""
+"""WITHIN GROUP sorts with these templates."""
 
 
 def _percentile(then: str) -> Settled:
@@ -163,4 +163,4 @@ SETTLED: Mapping[str, Settled] = {
     "percentile_disc": _percentile("get(l, greatest(CAST(ceil(CAST(x AS DOUBLE) * size(l)) AS INT) - 1, 0))"),
     "percentiles": Settled(_sorted(_DOUBLE, _AT_RANKS.format(ranks="y")), arguments=(2, 2), constants=(1,)),
 }
-"""By name; `percentiles` is `percentile` at an array of ranks."""
+"""They are listed by name; `percentiles` is `percentile` at an array of ranks."""

@@ -28,13 +28,13 @@ class ClientPlan:
     views: tuple[ClientView, ...] = ()
     """Each after those that it reads."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Of Spark's session."""
+    """These are settings of Spark's session."""
     site: str = ""
-    """Where it is to run; empty: where the fewest bytes must be sent."""
+    """The plan is to run at this site; empty: where the fewest bytes must be sent."""
 
     @property
     def moves_clock(self) -> bool:
-        """Whether texts and dates are read by another clock than that of the sites, which is UTC."""
+        """Return whether texts and dates are read in another time zone than that of the sites, which is UTC."""
         return self.settings.get("spark.sql.session.timeZone", "UTC") != "UTC"
 
 
@@ -44,7 +44,7 @@ class ClientQuery:
 
     plan: ClientPlan
     names: tuple[str, ...] = ()
-    """Of what it reads by name, as written."""
+    """It reads relations by these names, which are as written."""
     texts: tuple[str, ...] = ()
     """The SQL queries in it."""
     local: frozenset[str] = frozenset()

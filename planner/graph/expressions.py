@@ -53,7 +53,7 @@ def is_aggregate(node: exp.Expr) -> bool:
 
 
 def is_mergeable(node: exp.Expr) -> bool:
-    """Whether an aggregate over tables is split in partials and a merge."""
+    """Return whether an aggregate over tables is split into partials and a merge."""
     name = function_name(node)
     return name in MERGEABLE and not aggregate_of(name).whole_over_tables
 
@@ -84,7 +84,7 @@ def first_aggregate(node: exp.Expr) -> exp.Expr | None:
 
 
 def generates(nodes: Iterable[exp.Expr]) -> bool:
-    """Whether one of the expressions makes several rows of one."""
+    """Return whether one of the expressions makes several rows out of one."""
     return any(function_name(part) in GENERATORS for node in nodes for part in node.walk())
 
 

@@ -61,13 +61,13 @@ class MergeView:
 
 @dataclass(frozen=True, slots=True)
 class RangeResult:
-    """What is computed of each range of bins of a MERGE's groups, before what needs all of them."""
+    """Describes what is computed of each range of bins of a MERGE's groups, before what needs all of them."""
 
     view: str
-    """As which the rows of all ranges together are read."""
+    """The rows of all ranges together are read as this view."""
     sql: str = ""
     body: Operator | None = None
-    """What `sql` is the text of."""
+    """`sql` is its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +90,12 @@ class Merge:
     by_bins: bool = False
     """Each result is made of rows of one bin, so the rows of some bins can be merged alone; `combine` says the bins."""
     ranges: tuple[RangeResult, ...] = ()
-    """Where results need the groups of all bins: what can be computed of the rows of some bins alone. `combine` says
+    """Where results need the groups of all bins, these can be computed of the rows of some bins alone. `combine` says
     the bins then, too."""
     over_ranges_sql: str = ""
     """Over the views of `ranges`: the results."""
     over_ranges: Operator | None = None
-    """What `over_ranges_sql` is the text of."""
+    """`over_ranges_sql` is its text."""
 
     @property
     def period(self) -> timedelta:
@@ -167,7 +167,7 @@ def find_stage(stages: Iterable[Stage], stage_id: str) -> Stage:
 
 
 def client_site(plan: DraftPlan | PhysicalPlan) -> str:
-    """Where a client wants its plan to run; empty: wherever the fewest bytes must be sent."""
+    """Return the site where a client wants its plan to run; empty: wherever the fewest bytes must be sent."""
     return next((stage.client.site for stage in plan.stages if stage.client is not None), "")
 
 
@@ -454,7 +454,7 @@ class Analysis:
     scans: bool = False
     """The views are tables: Spark is also to say what each scan of them must deliver."""
     client: ClientPlan | None = None
-    """What is analysed in the place of `statement`."""
+    """It is analysed instead of `statement`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class WholeQuery:
     refusal: PlannerError
     """Why it does not run in parts."""
     plan: ClientPlan | None = None
-    """What it runs in the place of `sql`: a client made the plan."""
+    """It is run instead of `sql`: a client made the plan."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from planner.graph.ids import TaskId
 
 
 class Step(Enum):
-    """How far a handover has come; stored before any site hears of it."""
+    """Says how far a handover has come; it is stored before any site hears of it."""
 
     REGISTERED = "registered"
     """The producers of the inputs keep what they have for the successor."""
@@ -39,19 +39,19 @@ class Handover:
     """The task of a place is being followed by one at another site."""
 
     generation: int
-    """That of the successor; none is used twice."""
+    """It is the successor's generation; none is used twice."""
     from_site: str
     to_site: str
     asked_at: datetime
     step: Step = Step.REGISTERED
     since: datetime | None = None
-    """When the step was stored; None: it is the first one."""
+    """It is the time when the step was stored; None: it is the first one."""
     reason: str = ""
     """Why it was asked for, or is rolled back."""
     unwanted: str = ""
     """Why nobody wants it any more; empty: it is wanted."""
     first_epochs: Mapping[str, int] = field(default_factory=dict)
-    """By input, the oldest epoch that the successor's site holds; known from SEEDING on."""
+    """It holds, by input, the oldest epoch at the successor's site; it is known from SEEDING on."""
 
     def at(self, step: Step, now: datetime, *, reason: str = "") -> Handover:
         return replace(self, step=step, since=now, reason=reason or self.reason)
@@ -61,7 +61,7 @@ class Handover:
         return replace(self, unwanted=why)
 
     def seeding(self, first_epochs: Mapping[str, int]) -> Handover:
-        """With what the successor's site holds of the inputs."""
+        """Return the handover with what the successor's site holds of the inputs."""
         return replace(self, first_epochs=first_epochs)
 
     @property
@@ -70,7 +70,7 @@ class Handover:
 
     @property
     def started(self) -> bool:
-        """Whether the successor's site is told of the successor."""
+        """Return whether the successor's site is told of the successor."""
         return self.step not in (Step.REGISTERED, Step.BACK)
 
     @property
@@ -93,7 +93,7 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the last handover of a place ended."""
+    """Says how the last handover of a place ended."""
 
     generation: int
     from_site: str
@@ -111,7 +111,7 @@ class Lineage:
 
     place: TaskId
     generation: int = 0
-    """Of the task that is in the place; the old one, while it hands over."""
+    """It is the generation of the task that is in the place; of the old one, while it hands over."""
     from_epoch: int = 0
     """The first epoch of that task's channel."""
     next_generation: int = 1
@@ -131,11 +131,11 @@ class Lineage:
 
     @property
     def shadowed(self) -> bool:
-        """Whether a task reads the place's inputs, or is about to, beside the one whose output counts."""
+        """Return whether a task reads, or is about to read, the place's inputs beside the one whose output counts."""
         return self.handover is not None and self.handover.step not in (Step.TAKEN, Step.BACK)
 
     def asked(self, from_site: str, to_site: str, now: datetime, reason: str = "") -> Lineage:
-        """With a handover that begins; its generation is new."""
+        """Return the lineage with a handover that begins; its generation is new."""
         begun = Handover(self.next_generation, from_site, to_site, now, reason=reason)
         return replace(self, next_generation=self.next_generation + 1, handover=begun)
 
@@ -143,11 +143,11 @@ class Lineage:
         return replace(self, handover=handover)
 
     def rolled_back(self, now: datetime) -> Lineage:
-        """Without the handover."""
+        """Return the lineage without the handover."""
         return replace(self, handover=None, last=self._outcome(now, moved=False))
 
     def moved(self, from_epoch: int, now: datetime) -> Lineage:
-        """With the successor in the place; its channel begins at that epoch."""
+        """Return the lineage with the successor in the place; its channel begins at that epoch."""
         assert self.handover is not None
         gone = Earlier(self.generation, self.handover.from_site, self.from_epoch)
         return replace(

@@ -33,7 +33,7 @@ class Move:
     from_site: str
     to_site: str
     able: bool
-    """Whether the site takes new tasks: its agent is heard, and it is not draining."""
+    """It is true when the site takes new tasks: its agent is heard, and it is not draining."""
     slots: str = ""
     """Why the site has no slot for the task; empty: it has one."""
     under_way: str = ""

@@ -54,12 +54,12 @@ MOVES: Mapping[tuple[Step, Event], Step | None] = MappingProxyType(
         (Step.BACK, Event.CLEARED): None,
     }
 )
-"""What follows; None: the handover is over."""
+"""They give the step that follows; None: the handover is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What is known about a handover, from the newest reports."""
+    """Holds what is known about a handover from the newest reports."""
 
     in_force: bool = False
     """Every site that the step concerns and that is needed for it has applied an assignment of the step."""
@@ -79,7 +79,7 @@ class Told:
 
 
 def event(handover: Handover, told: Told) -> Event | None:
-    """What has happened since the step; None: it is still waited for."""
+    """Return what has happened since the step; None: it is still waited for."""
     match handover.step:
         case Step.REGISTERED:
             return _or_given_up(Event.KEPT if told.in_force else None, told)
@@ -92,7 +92,7 @@ def event(handover: Handover, told: Told) -> Event | None:
                 return Event.TAKEN_OVER
             if told.ended and not told.had_cut:
                 return Event.KEPT_ON
-            # What the old task has ended is the successor's to go on with.
+            # The successor has to go on with a channel that the old task has ended.
             return None if told.had_cut else _or_given_up(None, told)
         case Step.WITHDRAWN:
             if told.taken_over:

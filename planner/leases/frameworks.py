@@ -12,7 +12,7 @@ class Frameworks:
     def __init__(self) -> None:
         self._by_name: dict[str, Framework] = {}
         self.changes = 0
-        """How often one was put."""
+        """It counts how often one was put."""
 
     def all(self) -> tuple[Framework, ...]:
         """Ordered by name."""

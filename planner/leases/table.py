@@ -36,7 +36,7 @@ class LeaseTable:
 
     @property
     def version(self) -> int:
-        """How often anything has changed that decisions depend on, but for time."""
+        """Return how often anything has changed that decisions depend on, except for time."""
         return self._changes + self.frameworks.changes
 
     @property

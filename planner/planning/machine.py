@@ -131,7 +131,7 @@ class Planning:
 
     @property
     def reads_nothing(self) -> bool:
-        """Whether a client's plan reads no table: no stage is made of it, and one site's Spark can run it as it is."""
+        """Return whether a client's plan reads no table: it has no stages, and one site's Spark can run it as it is."""
         whole = self.draft.whole
         return whole is not None and whole.plan is not None and not whole.tables
 

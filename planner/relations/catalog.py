@@ -39,7 +39,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class TableStatistics:
-    """What ANALYZE TABLE found, or a query that read all of the table."""
+    """Holds what ANALYZE TABLE, or a query that read all of the table, found."""
 
     rows: int
     distinct: Mapping[str, int] = field(default_factory=dict)

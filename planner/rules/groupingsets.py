@@ -30,7 +30,7 @@ def expanded(rows: Operator, names: Sequence[str], keys: Sequence[str], sets: Gr
 
 
 def grouping(ids: Sequence[int]) -> exp.Expr:
-    """What `grouping` is, over rows that say their set."""
+    """Return the expression for `grouping`, over rows that say their set."""
     numbers = exp.Anonymous(this="array", expressions=[exp.Literal.number(number) for number in ids])
     place = exp.Add(this=_column(SET_COLUMN), expression=exp.Literal.number(1))
     return exp.Anonymous(this="element_at", expressions=[numbers, place])
@@ -42,7 +42,7 @@ def _kept(name: str, sets: Sequence[int] | None, total: int) -> exp.Expr:
         return _column(name)
     numbers = [exp.Literal.number(number) for number in sets]
     if not numbers:
-        # Of no set, as in GROUPING SETS (()): NULL, of the column's type.
+        # A column of no set, as in GROUPING SETS (()), is NULL, of the column's type.
         return exp.Case(ifs=[exp.If(this=exp.Boolean(this=False), true=_column(name))])
     return exp.Case(ifs=[exp.If(this=exp.In(this=_column(SET_COLUMN), expressions=numbers), true=_column(name))])
 

@@ -53,7 +53,7 @@ class _Size:
     sites: tuple[str, ...]
     """That have a split with rows."""
     found: TableStatistics
-    """What is known of the whole table, and of its columns."""
+    """It holds what is known of the whole table, and of its columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def with_key_filters(
 
 
 def _size(splits: Sequence[Split], analysed: TableStatistics | None) -> _Size | None:
-    """From the rows that sites know, or else those that were counted; None: there are neither."""
+    """Return the size from the rows that sites know, or else those that were counted; None: there are neither."""
     rows = [split.rows for split in splits]
     size_bytes, left_out_bytes = (sum(split.size_bytes for split in splits), sum(s.left_out_bytes for s in splits))
     more = 1 + left_out_bytes / size_bytes if size_bytes else 1.0
@@ -241,7 +241,7 @@ def _candidates(draft: DraftPlan) -> Iterator[_Candidate]:
 
 
 def _filters(scan: WholeScan, draft: DraftPlan) -> Mapping[_Keys, _Candidate]:
-    """By the keys that they compare with: two scans of a table with the same conditions give the same."""
+    """Return filters by the keys that they compare with: scans of a table with the same conditions give the same."""
     found: dict[_Keys, _Candidate] = {}
     for known in scan.filters:
         giver = draft.whole_scans[known.giver]

@@ -55,12 +55,12 @@ def _marked(draft: DraftPlan, stage: Stage) -> Stage:
 
 
 def _source(draft: DraftPlan, sender: Stage) -> Stage:
-    """What made the partials that a stage sends; any of several."""
+    """Return the stage that made the partials that a stage sends; any of several."""
     return _source(draft, draft.stage(sender.inputs[0].stage)) if sender.kind is StageKind.COMBINE else sender
 
 
 def _binned(combine: Operator | None, sources: Iterable[Stage]) -> Operator | None:
-    """What combines partials, which then says their bins as their sources do."""
+    """Return the operator that combines partials, which then says their bins as their sources do."""
     bodies = (source.body for source in sources)
     bins = next((body.bins for body in bodies if isinstance(body, PartialAggregate)), ())
     return replace(combine, bins=bins) if isinstance(combine, CombinePartials) else combine

@@ -10,7 +10,7 @@ from planner.rules.shape import selectivity_of
 from planner.sql.dialect import exp
 
 _LEAST = 1e-6
-"""Of a condition: the values may have changed since they were looked at."""
+"""No condition is taken to keep less than this: the values may have changed since they were looked at."""
 _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE}
 
 
@@ -50,7 +50,7 @@ def _of_values(condition: exp.Expr, found: TableStatistics) -> float | None:
 
 
 def _narrowed(ranges: dict[str, tuple[float, float]], condition: exp.Expr) -> bool:
-    """Whether the condition compares a column of a known range with a value; the range is cut by it then."""
+    """Cut the known range of a column that the condition compares with a value; return whether it does so."""
     if type(condition) not in _TURNED:
         return False
     kind, column, other = type(condition), condition.this.unnest(), condition.expression.unnest()

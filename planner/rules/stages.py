@@ -89,7 +89,7 @@ def table_stage(join: Join, used: Sequence[exp.Expr], sites: Sequence[str]) -> S
 
 
 def _generated(join: Join, rows: DerivedRows, output: Sequence[str]) -> Project:
-    """What of a table is sent whose rows a generator makes: conditions on them are evaluated behind it."""
+    """Return what is sent of a table whose rows a generator makes: conditions on them are evaluated after it."""
     view = join.member.view
     used = dict.fromkeys((*output, *columns_of(join.where, view)))
     made = tuple(Named(name, unqualified(rows.expressions[name.lower()])) for name in used)

@@ -93,7 +93,7 @@ def whole_stages(query: WholeQuery, scanned: Scanned) -> WholeStages:
 
 
 def client_views(query: WholeQuery, plan: ClientPlan) -> tuple[ClientView, ...]:
-    """What a client's plan names besides tables: views of the catalog, then those of its session."""
+    """Return what a client's plan names besides tables: views of the catalog, then those of its session."""
     return (*(ClientView(view.name, view.sql, columns=view.columns) for view in query.views), *plan.views)
 
 
@@ -161,7 +161,7 @@ def _sent(table: Relation, scans: Sequence[TableScan], number: int, query: Whole
 
 
 def _told_apart(columns: Sequence[Column]) -> bool:
-    """Whether there are columns, and two rows with equal values in them cannot be told apart.
+    """Return whether there are columns, and two rows with equal values in them cannot be told apart.
 
     Not so for floats: 0.0 and -0.0 are one group.
     """

@@ -21,7 +21,7 @@ FORM = "ANALYZE TABLE name COMPUTE STATISTICS [FOR COLUMNS column, ... | FOR ALL
 ROWS = "rows"
 """The result column with the number of rows."""
 _DISTINCT = "distinct_"
-"""What a result column's name has before the name of the column whose values are counted."""
+"""A result column's name has this prefix before the name of the column whose values are counted."""
 _ENDS = ("min", "max")
 _UNCOUNTED = ("ARRAY", "MAP", "STRUCT")
 
@@ -91,7 +91,7 @@ def _ordered(column: Column) -> bool:
 
 
 def statistics_of(row: Mapping[str, Any], now: datetime) -> TableStatistics:
-    """What the query found, from its only row."""
+    """Return what the query found, from its only row."""
     distinct = {name.removeprefix(_DISTINCT): n for name, n in row.items() if name.startswith(_DISTINCT)}
     ends = {name: [row.get(f"{what}_{name}") for what in _ENDS] for name in distinct}
     ranges = {n: (_number(low), _number(high)) for n, (low, high) in ends.items() if low is not None is not high}

@@ -128,7 +128,7 @@ def is_over(node: exp.Expr) -> bool:
 
 
 def is_whole(node: exp.Expr) -> bool:
-    """Whether it is an aggregate that is not possible over streams."""
+    """Return whether it is an aggregate that is not possible over streams."""
     name = function_name(node)
     known = name in OVER_STREAMS or name in GROUPING_FUNCTIONS
     return name in AGGREGATES and not known and not _is_predicate(node)
@@ -201,7 +201,7 @@ def _check_subqueries(select: exp.Select, source: Source) -> list[exp.Expr]:
 
 
 def _is_condition(query: exp.Expr, select: exp.Select) -> bool:
-    """Whether it is the query of IN or EXISTS in WHERE."""
+    """Return whether it is the query of IN or EXISTS in WHERE."""
     inside = isinstance(query.parent, exp.Exists) or (isinstance(query.parent, exp.In) and query.arg_key == "query")
     return inside and query.find_ancestor(exp.Where, exp.Select) is select.args.get("where")
 

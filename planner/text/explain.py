@@ -527,7 +527,7 @@ def _splits(plan: BatchPlan) -> Iterator[SplitsAtSite]:
 
 
 def _reduce_sites(plan: BatchPlan) -> tuple[ReduceSite, ...]:
-    """Those that were weighed, the one with the least to be sent to it first."""
+    """Return the sites that were weighed, the one with the least to be sent to it first."""
     here = {split.site: 0 for split in plan.splits}
     for split in plan.splits:
         here[split.site] += split.size_bytes

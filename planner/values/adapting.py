@@ -12,4 +12,4 @@ class Adapting(Enum):
     ADVISE = "advise"
     """It is decided what would be done, and nothing is done."""
     ON = "on"
-    """What is decided is done, as far as it is a move of tasks."""
+    """Decisions are carried out, as far as they are moves of tasks."""

@@ -14,7 +14,7 @@ from selat.v1 import handover_pb2 as pb
 
 
 class MoveStep(Enum):
-    """How far a move has come."""
+    """Says how far a move has come."""
 
     REGISTERED = "registered"
     """The producers of the task's inputs are to keep what they have for the new task."""
@@ -50,13 +50,13 @@ class TaskMove:
 
     query_id: str
     stage: str
-    """As in `m1.p0`."""
+    """It has the form `m1.p0`."""
     from_site: str
     to_site: str
     step: MoveStep
     asked_at: datetime
     since: datetime
-    """When it came to this step."""
+    """It is the time at which the move came to this step."""
     reason: str
     """Why it was asked for; of one that was rolled back, why that."""
 
@@ -99,7 +99,7 @@ class MoveCalls(Calls):
         return task_move(self._session.ask(self._session.handovers.CallOffMove, request).move)
 
     def moves(self, query: str = "") -> list[TaskMove]:
-        """Of each task that was ever moved, its move that is under way, else its last one; empty: of all queries.
+        """Return the current, else the last move of each task that was ever moved; an empty `query` means all queries.
 
         Raises NotFound for an unknown query.
         """

@@ -30,7 +30,7 @@ class Connection:
 
     @property
     def client(self) -> client.Client:
-        """What carries the statements. Raises InterfaceError when the connection is closed."""
+        """Return the client that sends the statements. Raises InterfaceError when the connection is closed."""
         if self._client is None:
             raise InterfaceError("the connection is closed")
         return self._client

@@ -36,7 +36,7 @@ class Cursor:
         self.description: Description | None = None
         """A tuple for each column of the rows: its name, and Arrow's name of its type; None: there are no rows."""
         self.arraysize = 1
-        """How many rows `fetchmany` gives by itself."""
+        """It is how many rows `fetchmany` returns by default."""
 
     @property
     def rowcount(self) -> int:
@@ -81,7 +81,7 @@ class Cursor:
             return next(self._reading(), None)
 
     def fetchmany(self, size: int | None = None) -> list[Row]:
-        """So many rows, or those that are left; raises as `fetchone` does."""
+        """Return the next `size` rows, or as many as are left; raises as `fetchone` does."""
         with translated():
             return list(islice(self._reading(), self.arraysize if size is None else size))
 

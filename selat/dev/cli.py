@@ -278,7 +278,7 @@ def _greet(app: App, directory: DataDirectory, master: str, tls_dir: str, *, aut
 
 
 def _spark_line(address: str, token: Path | None) -> str:
-    """What to type for a session. By this name clients send a token without TLS, too."""
+    """Return the code that starts a session. To the name localhost, clients send a token without TLS, too."""
     url = f"sc://localhost:{address.rpartition(':')[2]}"
     line = f'SparkSession.builder.remote("{url}").getOrCreate()'
     return line if token is None else line.replace(f'"{url}"', f'f"{url}/;token={{open({str(token)!r}).read()}}"')

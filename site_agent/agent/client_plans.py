@@ -20,7 +20,7 @@ BATCH_ROWS = 10_000
 
 
 _NUMBERS = itertools.count()
-"""Of all sites of the process: they share a JVM."""
+"""All sites of the process share these numbers, because they share a JVM."""
 
 
 class ClientPlansServicer:

@@ -21,7 +21,7 @@ from site_agent.tasks.spec import InputSpec, ResultsLimit, ResultSpec
 
 TRIM_INTERVAL_S = 5.0
 _GENERATION = re.compile(r"\.g(\d+)$")
-"""How the channel of a task ends that has taken the place of another one."""
+"""The channel of a task that has taken the place of another one has an id that ends like this."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
@@ -167,13 +167,13 @@ def _watermark_us(log: ChannelLog) -> int | None:
 
 
 def _is_complete(log: ChannelLog, logs: Mapping[str, ChannelLog]) -> bool:
-    """Whether nothing more comes in this channel; one that another continues is not the end of the results."""
+    """Return whether nothing more comes in this channel; one that another continues does not end the results."""
     end = log.end
     return end is not None and (not end.successor_channel or end.successor_channel in logs)
 
 
 def _newest(logs: Mapping[str, ChannelLog]) -> list[ChannelLog]:
-    """Of channels that continue one another, the newest one of which anything is here; if none is, the first."""
+    """Return, of each line of channels that continue one another, the newest that has anything here, else the first."""
     lines: dict[str, list[ChannelLog]] = {}
     for log in sorted(logs.values(), key=lambda log: _generation(log.id)):
         lines.setdefault(_GENERATION.sub("", log.id), []).append(log)
@@ -187,7 +187,7 @@ def _generation(channel: str) -> int:
 
 
 def _first_epochs(logs: Mapping[str, ChannelLog]) -> dict[str, int]:
-    """Of channels that continue others: where they begin."""
+    """Return the first epochs of channels that continue others, by channel."""
     ends = [log.end for log in logs.values() if log.end is not None and log.end.successor_channel]
     return {end.successor_channel: end.next_epoch for end in ends}
 

@@ -67,11 +67,11 @@ class EndMark:
     """The channel in which its rows continue; empty: the channel ended for good."""
     successor_site: str = ""
     closed_us: int | None = None
-    """With a successor: windows that end by then are out, and the successor emits those that end later."""
+    """With a successor, windows that end by then are out, and the successor emits those that end later."""
     cursors: Mapping[str, int] = field(default_factory=dict)
-    """With a successor: by input, the next epoch that the task did not take."""
+    """With a successor, it holds by input the next epoch, which the task did not take."""
     rows_late: int = 0
-    """Of the rows that it took, how many were late."""
+    """It counts how many of the rows that the task took were late."""
 
     @property
     def next_epoch(self) -> int:

@@ -62,7 +62,7 @@ class ChannelReaders:
         )
 
     def drained(self, site: str) -> bool:
-        """Whether all consumers have every epoch of a channel that has ended, and know of its end.
+        """Return whether all consumers have every epoch of a channel that has ended, and know of its end.
 
         `site` is the producer's own: its readers see the end in the log itself.
         """

@@ -195,7 +195,7 @@ class EpochRequest:
     chunked: bool = False
     """The output may be larger than memory; the engine then returns it as `EpochResult.many`."""
     client: ClientPlan | None = None
-    """What is run in the place of `sql`, over the views."""
+    """It is run in place of `sql`, over the views."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,12 +290,12 @@ class Engine(Protocol):
 
 
 class PlanEngine(Protocol):
-    """What an engine does with plans of Spark's own clients. Blocking and safe, as `Engine` is."""
+    """Handles plans of Spark's own clients. Blocking and safe, as `Engine` is."""
 
     def plan_scans(
         self, tables: Mapping[str, Sequence[Field]], plan: ClientPlan, functions: Sequence[PythonFunction] = ()
     ) -> ScannedStatement:
-        """As `scans`, for a client's plan."""
+        """Return what `scans` returns, for a client's plan."""
         ...
 
     def ask_plan(

@@ -115,7 +115,7 @@ class ClientPlans:
     def _names(
         self, session: SparkSession, tables: Mapping[str, Sequence[Field]], functions: Sequence[PythonFunction]
     ) -> Names:
-        """What plans in the session may name; Python functions are registered for it."""
+        """Return what plans in the session may name; registers the Python functions in the session."""
         if functions and self._functions is None:
             message = "this agent runs no Python functions"
             raise AnalysisError(message, condition=REFUSED, line=0, column=0, fragment="")

@@ -351,7 +351,7 @@ class SparkEngine:
 
 
 def _query(task: _TaskSession, request: EpochRequest, made: ExitStack) -> DataFrame:
-    """What the request asks for over the views that are there; what a client's plan names goes with `made`."""
+    """Return the rows that the request asks for over the existing views; a client plan's views go with `made`."""
     names = _names_of(task, request)
     if request.client is None:
         return task.query(request.sql, names)

@@ -118,7 +118,7 @@ class Port:
         return tuple(state.source for _, state in sorted(self._states.items()))
 
     def is_near(self, epochs: int) -> bool:
-        """Whether no channel has more than so many epochs here that were not taken, or is behind the reader."""
+        """Return whether each channel has at most `epochs` untaken epochs here, and is not behind the reader."""
         states = [state for state in self._states.values() if not (state.ended or state.missed)]
         return all(0 <= state.log.next_epoch - state.cursor <= epochs for state in states)
 

@@ -145,7 +145,7 @@ class Pull:
 
     @property
     def _over(self) -> bool:
-        """Whether nothing is left to say either: a producer that has a successor waits for its readers to end."""
+        """Return whether nothing is left to say either: a producer with a successor waits for its readers to end."""
         end = self._log.end
         return self._complete and (end is None or not end.successor_channel or self._told_end)
 

@@ -33,7 +33,7 @@ class Readers:
     bins: tuple[int, ...] = ()
     """The bins of which the copy gets the rows now; empty: all rows."""
     narrower: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    """What it got before, oldest first: bins, each with the first epoch of which it got more."""
+    """It lists the bins that the copy got before, oldest first, each set with the first epoch of which it got more."""
     told_end: bool = False
     """The copy has all that the channel will ever have, and the producer knows it: nothing is left to transfer."""
 

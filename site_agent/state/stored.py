@@ -11,7 +11,7 @@ from site_agent.state.runs import RunFile
 from site_agent.state.segments import Extent
 
 Alive = Callable[[RunFile, pa.Table], pa.Table]
-"""Of rows of a run, those that still count."""
+"""It returns those of a run's rows that still count."""
 
 
 @dataclass(slots=True)

@@ -41,7 +41,7 @@ class Closing:
 
 @dataclass(frozen=True, slots=True)
 class Succession:
-    """Of a task that takes another one's place: how far it has come."""
+    """Records how far a task has come that takes another one's place."""
 
     predecessor: str
     """The other task's channel."""
@@ -54,7 +54,7 @@ class Succession:
     idle: bool = False
     """The predecessor was idle at its end."""
     taken: Mapping[str, int] = field(default_factory=dict)
-    """By input, the next epoch that the predecessor had not taken at its end: it has told of late rows before."""
+    """It holds, by input, the next epoch at the predecessor's end; the predecessor has reported late rows before it."""
 
     @property
     def taken_over(self) -> bool:
@@ -73,14 +73,14 @@ class Checkpoint:
     watermark_us: int | None = None
     totals: Totals = field(default_factory=Totals)
     counted: Mapping[str, int] = field(default_factory=dict)
-    """By channel, the next epoch that is not among the totals, where that is beyond the cursor: it was read before a
-    crash, and is read again."""
+    """It holds by channel the next epoch that is not among the totals, where that is beyond the cursor: the epochs
+    before it were read before a crash, and are read again."""
     out: int | None = None
     """Of a task that reads its own channel after a crash: the first epoch that is not in the state."""
     closing: Closing | None = None
     """What was begun with this checkpoint, and is over when the channel has its watermark."""
     succession: Succession | None = None
-    """Of a task that takes another one's place, or has done so once."""
+    """It is set for a task that takes another one's place, or has done so once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -391,7 +391,7 @@ def _port_input(i: InputSpec) -> PortInput:
 
 
 def _newer(checkpoint: Checkpoint, last: EpochManifest | None) -> tuple[Totals, Mapping[str, int]]:
-    """What was counted, and of which input: of the two records the newer one."""
+    """Return the newer of the two records: what was counted, and the cursors up to which it was read."""
     emitted = Totals.from_json(last.commit.get("totals")) if last is not None else Totals()
     if last is None or emitted.rows_in < checkpoint.totals.rows_in:
         return checkpoint.totals, checkpoint.cursors

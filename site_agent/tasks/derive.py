@@ -97,7 +97,7 @@ class DeriveTask(Task):
         """Nothing is held open; the subscription stays, so that a restarted task goes on."""
 
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
-        """Where its channel is continued by another, the assignment names that one after a while."""
+        """Take over the input: when another channel continues it, the assignment names that one after a while."""
         if len(inputs) == 1:
             (self._listed,) = inputs
             await self._unsubscribe_others()

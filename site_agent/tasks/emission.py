@@ -1,4 +1,4 @@
-"""What a merge has published, as the last epoch of its channel says, and what one epoch gave out."""
+"""Records what a merge has published, as the last epoch of its channel says, and what one epoch emitted."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from site_agent.tasks.checkpoint import Closing
 from site_agent.tasks.progress import Totals
 
 CLOSING = "closing"
-"""In the commit of an epoch that has a range of the groups of closed windows: which windows, and the bins so far."""
+"""In the commit of an epoch with a range of the groups of closed windows, it names the windows and the bins so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """What the last published epoch says: windows up to `closed_us` are out, from input before `cursors`."""
+    """Holds what the last published epoch says: windows up to `closed_us` are out, from input before `cursors`."""
 
     closed_us: int | None = None
     cursors: Mapping[str, int] = field(default_factory=dict)
@@ -36,16 +36,16 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """What the windows that an epoch closed gave out."""
+    """Describes the output of the windows that an epoch closed."""
 
     rows: int = 0
     size_bytes: int = 0
     operators: tuple[OperatorRows, ...] = ()
     computed: bool = False
-    """Whether Spark computed it: there were rows."""
+    """It is true when Spark computed the output: there were rows."""
 
     def with_range(self, rows: int, size_bytes: int, result: EpochResult | None) -> Emission:
-        """With what one more range of their groups gave out."""
+        """Return this with the output of one more range of the windows' groups added."""
         found = result.operators if result is not None else ()
         together = _added(self.operators, found)
         computed = self.computed or result is not None
@@ -53,7 +53,7 @@ class Emission:
 
 
 def age(totals: Totals) -> tuple[int, int, int]:
-    """Of two records of one task, the later has the greater."""
+    """Return a key that compares two records of one task: the later has the greater."""
     return totals.rows_in, totals.rows_out, totals.bytes_out
 
 

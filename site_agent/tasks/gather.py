@@ -1,4 +1,4 @@
-"""What a merge and the shadow of one have in common: rows of open windows in, checkpoints, acknowledgements."""
+"""Implements what a merge and its shadow have in common: rows of open windows in, checkpoints, acknowledgements."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ class GatheringTask(PortTask):
             self._waiting.reschedule(0.0)
 
     async def _next(self) -> PortBatch | None:
-        """What is new; None when a checkpoint is due first, because sources may wait for what it acknowledges, or when
-        it was interrupted."""
+        """Return the next batch; None when a checkpoint is due first, as sources may wait for what it acknowledges,
+        or when the wait was interrupted."""
         if self._news:
             return None
         limits, clock = self._context.limits, self._context.clock
@@ -100,7 +100,7 @@ class GatheringTask(PortTask):
             self._waiting = None
 
     def _checkpoint_is_due(self) -> bool:
-        """When `_next` returned nothing: whether that was for a checkpoint."""
+        """Return whether a checkpoint is why `_next` returned nothing."""
         return not self._news and dict(self._port.cursors) != dict(self._checkpoint.cursors)
 
     async def _restore(self) -> None:
@@ -155,11 +155,11 @@ class GatheringTask(PortTask):
             self._totals = self._totals.plus(rows_in=table.num_rows, rows_late=dropped)
 
     def _counted_beyond(self, cursors: Mapping[str, int]) -> dict[str, int]:
-        """By channel, the next epoch that is not among the totals, where that is beyond these cursors."""
+        """Return, by channel, the next epoch that is not among the totals, where that is beyond these cursors."""
         return {channel: epoch for channel, epoch in self._counted.items() if epoch > cursors.get(channel, 0)}
 
     def _tells_late(self, origin: Origin) -> bool:
-        """Whether rows of windows that are out are late and not told yet: a predecessor tells of those that it took."""
+        """Return whether rows of windows that are out are late and unreported: a predecessor reports those it took."""
         succession = self._succession
         if succession is None:
             return True

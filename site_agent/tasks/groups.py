@@ -54,7 +54,7 @@ class WindowGroups:
         self._before = np.empty(0, np.int32)
         """The checkpoint that was next when the group left last; 0: it has not left while it had stored rows."""
         self.any_gone = False
-        """Whether some group has left while it had stored rows."""
+        """It is true when some group has left while it had stored rows."""
         self._updated = np.zeros(CLASSES)
         self._there = np.zeros(CLASSES)
         self._curve: list[tuple[int, int]] = []
@@ -128,7 +128,7 @@ class WindowGroups:
         return numbers[known]
 
     def is_gone(self, numbers: Numbers, checkpoint: int) -> npt.NDArray[np.bool_]:
-        """Whether the rows of each of these groups do not count in a run of that checkpoint."""
+        """Return, for each of these groups, whether its rows do not count in a run of that checkpoint."""
         places, known = self._places(numbers)
         gone = np.zeros(len(numbers), np.bool_)
         gone[known] = self._before[places[known]] > checkpoint
@@ -145,7 +145,7 @@ class WindowGroups:
             self.leave(numbers, before)
 
     def _places(self, numbers: Numbers) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-        """Where these numbers are, or would be, and which are known."""
+        """Return where these numbers are, or would be inserted, and which of them are known."""
         places = np.searchsorted(self._numbers, numbers)
         known = np.zeros(len(numbers), np.bool_)
         inside = places < self.seen

@@ -32,7 +32,7 @@ GONE_VIEW = "gone"
 EVERYTHING_US = 2**62
 """As a watermark it ends all windows."""
 _BEFORE = "_before"
-"""Of a group that is gone: its rows in runs of checkpoints with a lower number do not count."""
+"""The rows of a group that is gone do not count in runs of checkpoints with a lower number."""
 _SENT_BIN = "_sent_bin"
 """The bin with which a row is sent, while it is held."""
 _BIN_BITS = BINS.bit_length() - 1
@@ -93,7 +93,7 @@ class HeldGroups:
 
     @property
     def rows(self) -> int:
-        """Those on disk included, also the ones that have left or whose windows have closed since."""
+        """Return the number of rows, with all on disk, even if they have left or their windows have closed since."""
         return self._rows.rows
 
     @property
@@ -182,7 +182,7 @@ class HeldGroups:
             self._let_go(end_us, numbers)
 
     def chosen(self, end_us: int, counts: Sequence[int]) -> Numbers:
-        """Of a window's groups so many of each class, in order of their numbers.
+        """Return as many of a window's groups of each class as `counts` says, in order of their numbers.
 
         As long as all rows are in memory, those are the first by their keys, which are smaller together. Otherwise they
         are the first by their numbers, which are of few bins: no more has to be read.
@@ -284,7 +284,7 @@ class HeldGroups:
                 self.last_curve = groups.curve()
 
     def _first(self, numbers: Numbers, count: int, rows: pa.Table | None) -> Numbers:
-        """So many of these groups, those whose first key comes first; of other rows, those whose number does."""
+        """Return the `count` groups whose first key comes first or, where that cannot be told, whose number does."""
         if count >= len(numbers) or rows is None:
             return numbers[:count]
         there, places = np.unique(_column(rows), return_index=True)
@@ -322,7 +322,7 @@ def numbers_of(rows: pa.Table) -> Numbers:
 
 
 def without_numbers(rows: pa.Table) -> pa.Table:
-    """As they are sent."""
+    """Return the rows as they are sent."""
     return rows.drop_columns([GROUP_COLUMN]) if GROUP_COLUMN in rows.column_names else rows
 
 
@@ -338,7 +338,7 @@ def together(tables: Sequence[pa.Table]) -> pa.Table | None:
 
 
 def _bins_of(numbers: Numbers) -> Numbers:
-    """In the order of the numbers, so that the first of them are of few bins."""
+    """Return bins that follow the order of the numbers, so that the first numbers are in few bins."""
     bins: Numbers = (numbers >> (64 - _BIN_BITS)) + BINS // 2
     return bins
 

@@ -60,7 +60,7 @@ class MergeTask(GatheringTask):
 
     @property
     def goes_on(self) -> bool:
-        """Whether its channel goes on where that of its predecessor ended."""
+        """Return whether the task's channel goes on where that of its predecessor ended."""
         succession = self._succession
         first = succession.from_epoch if succession is not None else None
         return first is not None and self._context.log.next_epoch >= first
@@ -93,7 +93,7 @@ class MergeTask(GatheringTask):
         await super().close()
 
     async def _begin_channel(self) -> None:
-        """Of a successor: its channel goes on where that of its predecessor ended.
+        """Begin a successor's channel where that of its predecessor ended.
 
         Raises:
             SiteAgentError: it has not taken over, and must not publish anything.
@@ -113,7 +113,7 @@ class MergeTask(GatheringTask):
         reached(FaultPoint.CHANNEL_BEGUN)
 
     async def _hand_over(self) -> None:
-        """What is due for a successor, between two batches."""
+        """Do what is due for a successor, between two batches."""
         self._news = False
         if self._handing.wants_cut:
             cursors = self._port.cursors
@@ -171,7 +171,7 @@ class MergeTask(GatheringTask):
 
     async def _emit(self, batch: PortBatch) -> Emission:
         await self._state.know_bins(batch.watermark_us)
-        # What needs the groups of all ranges is out at once.
+        # Results that need the groups of all ranges are published in a single epoch.
         ranges = self._state.ranges(batch.watermark_us) if not self._window.ranges else (ALL_BINS,)
         closing = None if batch.watermark_us is None else Closing(batch.watermark_us, batch.idle)
         if len(ranges) == 1 or closing is None:
@@ -235,7 +235,7 @@ class MergeTask(GatheringTask):
         return await self._context.in_thread(partial(publish, level=level))
 
     async def _result(self, watermark_us: int | None, bins: range) -> EpochResult | None:
-        """What the windows that the watermark ends give out of these bins; None: nothing."""
+        """Return the output, from these bins, of the windows that the watermark ends; None when there is none."""
         ranges = self._state.ranges(watermark_us) if self._window.ranges else ()
         if len(ranges) > 1:
             over = OverRanges(self._window, self._run)

@@ -95,7 +95,7 @@ class MergeState:
         return runs
 
     def unpin(self) -> None:
-        """What no checkpoint names goes with the next one."""
+        """Let the next checkpoint remove the files that no checkpoint names."""
         self._store.pinned = frozenset()
 
     async def spill(self, place: int) -> None:
@@ -131,10 +131,10 @@ class MergeState:
         self.memory.make_room()
 
     def due_bytes(self) -> int:
-        """How many bytes of new rows make a checkpoint due.
+        """Return how many bytes of new rows make a checkpoint due.
 
-        That is a part of the state, for with a run for every trifle windows would close slowly; less where new rows are
-        what takes the memory.
+        That is a part of the state, because with many small runs windows would close slowly; it is less where new rows
+        are what takes the memory.
         """
         together_bytes = min(self.open.size_bytes, self.memory.limit_bytes) // TAIL_SHARE
         if not self.memory.make_room():
@@ -173,7 +173,7 @@ class MergeState:
                 await self._bin_fresh(view)
 
     def _lacks_bins(self, view: ViewSpec) -> bool:
-        """Whether rows came without bins, as those that sites have combined, and what combines them says their bins."""
+        """Return whether rows came without bins, as those combined at sites, and the combining SQL adds them."""
         binned = self._window.by_bins and bool(view.combine_sql)
         return binned and not self.open.windows[view.name].fresh_has_bins
 

@@ -27,7 +27,7 @@ def closed_by_older(checkpoint: Checkpoint, last: EpochManifest) -> int | None:
 def rows_by_older(
     checkpoint: Checkpoint, last: EpochManifest, rows: pa.Table | None
 ) -> tuple[Mapping[str, int], pa.Table | None]:
-    """How far the input had been read at the last silence, and those of the checkpoint's rows that are held."""
+    """Return how far the input was read when it last fell idle, and those of the checkpoint's rows that are held."""
     released, saved = cursors_of(last.commit.get(_RELEASED)), checkpoint.cursors
     # All rows were released at once: the checkpoint is older, or it has been saved since.
     older = bool(released) and all(saved[name] <= released.get(name, 0) for name in saved)

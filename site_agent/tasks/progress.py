@@ -247,4 +247,4 @@ class TaskStatus(TaskFigures):
     behind: tuple[Behind, ...] = ()
     """Queries that do not keep up with others in reading its channel."""
     handover: HandoverReport | None = None
-    """Of a task that hands over, or takes over."""
+    """It is set for a task that hands over, or takes over."""

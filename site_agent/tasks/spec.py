@@ -57,10 +57,10 @@ class ViewSpec:
 
 @dataclass(frozen=True, slots=True)
 class RangeSpec:
-    """What is computed of each range of bins, where results need the groups of all bins."""
+    """Says what is computed of each range of bins, where results need the groups of all bins."""
 
     view: str
-    """As which the rows of all ranges are read."""
+    """The rows of all ranges are read under this name."""
     sql: str
 
 
@@ -89,12 +89,12 @@ class SeedSpec:
 
     channel: str
     first_epochs: Mapping[str, int] = field(default_factory=dict)
-    """By input, the oldest epoch that the successor's site holds: the checkpoint must not need an older one."""
+    """It holds by input the oldest epoch that the successor's site has: the checkpoint must not need an older one."""
 
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """What a task does for the one that takes its place."""
+    """Says what a task does for the one that takes its place."""
 
     successor_channel: str
     successor_site: str
@@ -132,13 +132,13 @@ class TaskSpec:
     paused: bool = False
     """Nothing of it runs; its channel, its checkpoints and what it has not read are kept."""
     readers: tuple[QueryReaders, ...] = ()
-    """Of its channel, where several queries read it, or where a reader is not to set the pace."""
+    """It names the readers of the task's channel where several queries read it, or one is not to set the pace."""
     hand_over: HandOver | None = None
     """Another task is to take this one's place."""
     take_over: TakeOver | None = None
     """The task is to take another one's place, or has done so a moment ago."""
     client: ClientPlan | None = None
-    """What a REDUCE runs in the place of `sql`."""
+    """A REDUCE runs it in place of `sql`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,12 +35,12 @@ class Task(ABC):
 
     @property
     def handover(self) -> HandoverReport | None:
-        """How far the task has come in that; None: it has nothing to do with it."""
+        """Return how far the task's handover has come; None when it has no part in one."""
         return None
 
     @property
     def endures(self) -> bool:
-        """Whether the task is run again for as long as it is assigned, however often it fails."""
+        """Return whether the task is run again for as long as it is assigned, however often it fails."""
         return False
 
     @property

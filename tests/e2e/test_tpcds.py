@@ -80,7 +80,7 @@ def _submitted(client: selat.Client, text: str) -> selat.Query | None:
 
 
 def _wrong(db: duckdb.DuckDBPyConnection, text: str, rows: Sequence[Sequence[object]]) -> str | None:
-    """How rows differ from DuckDB's; which of those come that are equal in ORDER BY is LIMIT's choice."""
+    """Return how rows differ from DuckDB's; LIMIT may choose among those that are equal in ORDER BY."""
     wanted = db.execute(text).fetchall()
     found = difference(rows, wanted)
     tree = parse_one(text, read="duckdb")

@@ -43,7 +43,7 @@ def client(
 
 
 def _maps_done(query: selat.Query, *, of_all: bool) -> bool:
-    """Whether one map has ended, or all have; or the query has, which may be quick."""
+    """Return whether one map has ended, or all have; or the query has, which may be quick."""
     info = query.info()
     wanted = info.batch.tasks - 1 if info.batch is not None and of_all else 1
     return info.state.over or (info.batch is not None and info.batch.done >= wanted)

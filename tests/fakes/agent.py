@@ -70,7 +70,7 @@ class FakeExchange(exchange_pb2_grpc.ExchangeServiceServicer):
         """A plan was given up while it ran."""
 
     def analyze_with(self, analyze: AnalyzeStatement) -> None:
-        """What is said about statements from now on."""
+        """Set what is said about statements from now on."""
         self._analyze = analyze
 
     async def ListSplits(

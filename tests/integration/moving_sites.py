@@ -28,12 +28,12 @@ OLD, NEW, FINAL, SEED = "q.m1", "q.m1.g1", "q.f1", "q.m1.g1.seed"
 OLD_SITE, NEW_SITE, FINAL_SITE = "jfk", "sfo", "ewr"
 REGISTERED, STARTED, SEEDING, CUT, DRAINED = range(2, 7)
 MAY_YIELD = {1: 3, REGISTERED: 4, STARTED: 5, SEEDING: 7, CUT: 9}
-"""How many groups each source may have sent by that step; behind the last one, all."""
+"""Each source may have sent this many groups by that step; after the last one, all."""
 
 
 @dataclass(frozen=True)
 class Statements:
-    """What the stages compute."""
+    """Holds what the stages compute."""
 
     source: str
     merge: str
@@ -58,7 +58,7 @@ ONE_WINDOW_IN_BINS = Statements(
 
 @dataclass(frozen=True)
 class Step:
-    """What the sites have to do, from the first step, in which nothing moves, to the last, in which all has moved."""
+    """Says what the sites have to do, from the first step, when nothing moves, to the last, when all has moved."""
 
     number: int
     version: int

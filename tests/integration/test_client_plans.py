@@ -83,7 +83,7 @@ def query_of(message: pb.Relation, **settings: str) -> ClientQuery:
 
 
 def planned(engine: SparkEngine, plans: ClientPlans, query: ClientQuery) -> DraftPlan:
-    """As the master does it."""
+    """Plan a query as the master does."""
     planning = Planning.of_client(query, CATALOG)
     while questions := planning.questions:
         for question in questions:
@@ -156,7 +156,7 @@ FRAMES: Mapping[str, Callable[[Any], Any]] = {
     "lambda": lambda spark: spark.table("t").select(sf.transform(sf.array("a", "b"), lambda x: x + 1).alias("l")),
     "subquery": lambda spark: spark.table("t").where(sf.col("a").isin(spark.table("u").select("a"))),
 }
-"""By name: what a client asks for."""
+"""It holds, by name, what a client asks for."""
 
 
 def shown(frame: Any, name: str) -> pb.Relation:

@@ -73,7 +73,7 @@ def check(root: Path) -> None:
 
 
 def check_ranges(root: Path) -> None:
-    """As `check`, of one window that is closed range by range."""
+    """Check, as `check` does, a result of one window that is closed range by range."""
     results = rows_of(stored(root, "sfo", FINAL))
     assert sorted((row["w"].microsecond, row["n"], row["v"]) for row in results) == expected_classes()
     old, new = stored(root, "ewr", OLD), stored(root, "ewr", NEW)
@@ -128,7 +128,7 @@ async def test_rows_keep_their_bins_so_that_windows_close_range_by_range(tmp_pat
 
 @pytest.mark.parametrize("away", MOVING_SITES)
 async def test_a_site_may_be_away_at_the_cut(tmp_path: Path, away: str) -> None:
-    """What is given out meanwhile is in force when it is back; nothing else is asked of the master."""
+    """An assignment given out meanwhile is in force when the site is back; nothing else is asked of the master."""
     async with moving_agents(tmp_path) as (move, agents), asyncio.timeout(60):
         await move.to_restored()
         await agents.stop(away)

@@ -82,7 +82,7 @@ def session(port: int, parameters: str = "") -> SparkSession:
 
 
 async def asked(port: int, ask: Callable[[SparkSession], Any], parameters: str = "") -> Any:
-    """What a client in a thread of its own gets, in a session of its own."""
+    """Return what a client in a thread of its own gets, in a session of its own."""
 
     def run() -> Any:
         spark = session(port, parameters)

@@ -29,7 +29,7 @@ COUNTS = pa.table({"page": ["a", "b"], "n": [3, 2]})
 
 
 def analyse(request: exchange_pb2.AnalyzeRequest) -> exchange_pb2.AnalyzeResponse:
-    """Of a client's plan: it reads the table's one column."""
+    """Analyse a client's plan, which reads the table's one column."""
     if not request.HasField("plan"):
         return analyze(request)
     columns = [common_pb2.Column(name="page", type="STRING"), common_pb2.Column(name="n", type="BIGINT")]

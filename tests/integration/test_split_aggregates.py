@@ -109,7 +109,7 @@ def sorted_rows(table: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def types(table: pa.Table) -> list[str]:
-    """Of the columns; whether an array may have NULLs says nothing."""
+    """Return the types of the columns; whether an array may have NULLs is ignored."""
     return [str(field.type).replace(" not null", "") for field in table.schema]
 
 

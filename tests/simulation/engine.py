@@ -134,7 +134,7 @@ def _database() -> duckdb.DuckDBPyConnection:
 
 
 def computed(sql: str, views: Views) -> pa.Table:
-    """What a stage gives over these rows, with Spark's types. Raises EngineError."""
+    """Return what a stage gives over these rows, with Spark's types. Raises EngineError."""
     database = _database()
     try:
         for view, table in views.items():

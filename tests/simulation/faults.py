@@ -153,7 +153,7 @@ class Move:
     at_s: float
     query: str
     place: float
-    """Which one of those that can be moved, from 0 to 1."""
+    """It selects one of those that can be moved, from 0 to 1."""
     site: str
     called_off_s: float | None = None
     """The client calls the move off after so long; None: it does not."""

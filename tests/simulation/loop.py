@@ -247,7 +247,7 @@ class SimulatedLoop(base_events.BaseEventLoop):
         self._left = asyncio.all_tasks(self)
         for task in self._left:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
-            # Where many worlds leave their tasks, to look for those of the next one takes long.
+            # When many worlds leave their tasks behind, looking for those of the next one takes long.
             asyncio.tasks._unregister_task(task)
         self.close()
 

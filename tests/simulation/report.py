@@ -65,7 +65,7 @@ def _kind(fault: object) -> str:
 
 
 def run_section(code: str, facts: str, tally: Tally, first: int) -> Section:
-    """Of one run over the seeds from the first one on."""
+    """Return the section of one run over the seeds from the first one on."""
     rows = [f"| {kind} | {count} |" for kind, count in sorted(tally.kinds.items())]
     failed = [f"- {line}" for line in tally.failed]
     text = "\n".join(

@@ -51,7 +51,7 @@ class Run:
 
     @property
     def is_worth_a_line(self) -> bool:
-        """Whether people want to hear of it again."""
+        """Return whether the run's progress is worth reporting again."""
         return self.tally.schedules % EVERY == 0
 
     def take(self, outcome: Outcome) -> None:

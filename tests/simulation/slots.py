@@ -1,4 +1,4 @@
-"""What the master's table of slots and its assignments say of each other."""
+"""Compares the master's table of slots with its assignments."""
 
 from __future__ import annotations
 

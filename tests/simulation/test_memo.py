@@ -1,4 +1,4 @@
-"""What engines gave is found again, by other worlds and other processes, and only for the same statement and rows."""
+"""Tests that engines' outputs are found again, by other worlds and processes, only for the same statement and rows."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_what_was_found_stays_mended() -> None:
 
 
 def test_what_needs_all_groups_is_right_where_nothing_stays_in_memory() -> None:
-    """As it comes and over a site between, in peace and with kills of each site."""
+    """Plans run as the placer decides and over a site between, without faults and with kills of each site."""
     kills = (Kill(20.0, "us", 1.0), Kill(26.0, "eu", 0.5), Kill(33.0, "asia", 0.5))
     plans = [
         Plan(seed, queries=(name,), rows=120, tight=True, combine=bool(tree), tree=tree, faults=faults)

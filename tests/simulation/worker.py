@@ -42,7 +42,7 @@ def main() -> None:
         pickle.dump(play(plan), sys.stdout.buffer)
         sys.stdout.buffer.flush()
         MEMO.share()
-        # What a world leaves behind is looked at once, and not again with each one that follows.
+        # The collector examines what a world leaves behind once, and not again with each one that follows.
         gc.collect()
         gc.freeze()
 

@@ -120,7 +120,7 @@ QUERIES = {
 
 
 DRAWN = tuple(sorted(QUERIES))
-"""Those that the plans of seeds have."""
+"""The plans of seeds have these queries."""
 ALL_GROUPS = {
     "top": Query(
         f"{_GROUPS} QUALIFY row_number() OVER (PARTITION BY window ORDER BY count(*) DESC, page) <= 2",

@@ -134,7 +134,7 @@ class World:
         self.orders: list[asyncio.Task[None]] = []
         """What the client does beside following results."""
         self.slots: list[str] = []
-        """Where tasks began that had no slot."""
+        """It lists where tasks began that had no slot."""
         self.errors: list[str] = []
         """What was logged as an error."""
         self.faults = 0

@@ -1,4 +1,4 @@
-"""How a shadow follows the channel of its predecessor: which windows are out, and where the channel ends."""
+"""Follows the channel of a shadow's predecessor: which windows are out, and where the channel ends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Control:
         self._log = log
         self.heard = heard
         self.rows = 0
-        """Of the epochs heard."""
+        """It counts the rows of the epochs that were heard."""
         self.size_bytes = 0
 
     @property
@@ -46,7 +46,7 @@ class Control:
 
     @property
     def end(self) -> EndMark | None:
-        """How the channel has ended; None: it has not, or not everything before was heard."""
+        """Return how the channel has ended; None when it has not, or when not everything before the end was heard."""
         return self._log.end if self.heard >= self._log.next_epoch else None
 
     async def hear(self) -> None:
@@ -108,7 +108,7 @@ async def patiently(context: TaskContext, log: ChannelLog, epoch: int) -> None:
 
 
 async def undamaged(context: TaskContext, read: Callable[[], T]) -> T:
-    """What `read` returns, in a thread; a damaged epoch of a copy is fetched again first."""
+    """Return what `read` returns, in a thread; a damaged epoch of a copy is fetched again first."""
     while True:
         try:
             return await context.in_thread(read)

@@ -1,4 +1,4 @@
-"""What a merge does for the task that takes its place: it sends a checkpoint, and ends its channel between two epochs.
+"""Does a merge's part for the task that takes its place: sends a checkpoint, and ends its channel between two epochs.
 
 Both are asked for by the assignment, and may be taken back. An assignment without the cut is in force once the task
 has taken it over: a cut that is being stored by then is waited for, and after it there is none.
@@ -29,7 +29,7 @@ RETRY_S = 5.0
 
 
 class HandingOver:
-    """Of one attempt of a task. Belongs to one event loop.
+    """Hands over for one attempt of a task. Belongs to one event loop.
 
     `seeded` is called when a seed is published, or is to be tried again: a cut may wait for it.
     """
@@ -57,7 +57,7 @@ class HandingOver:
 
     @property
     def wants_cut(self) -> bool:
-        """Whether the channel is to end now: not before the successor has what it is to go on with."""
+        """Return whether the channel is to end now: not before the successor has what it is to go on with."""
         wanted = self._wanted
         if wanted is None or not wanted.cut or self._context.log.end is not None:
             return False
@@ -89,7 +89,7 @@ class HandingOver:
         logger.info("handed over site=%s task=%s to=%s", context.site, log.id, wanted.successor_channel)
 
     def wants_seed(self, cursors: Mapping[str, int]) -> bool:
-        """Whether a checkpoint with these cursors is to be made and published."""
+        """Return whether a checkpoint with these cursors is to be made and published."""
         seed = self._wanted.seed if self._wanted is not None else None
         under_way = any(task is not None and not task.done() for task in (self._seeding, self._again))
         if seed is None or under_way or self._seeded:
@@ -151,7 +151,7 @@ class HandingOver:
 
 
 def report_of_cut(log: ChannelLog, site: str) -> HandoverReport | None:
-    """Of a channel of this site that has ended in favour of another; None: it has not."""
+    """Return the report of a channel of this site that has ended in favour of another; None when it has not."""
     end = log.end
     if end is None or not end.successor_channel:
         return None

@@ -36,7 +36,7 @@ class SeedWithdrawnError(SiteAgentError):
 
 @dataclass(frozen=True, slots=True)
 class SeedHead:
-    """What the first epoch of a seed says."""
+    """Holds what the first epoch of a seed says."""
 
     checkpoint: Checkpoint
     next_epoch: int
@@ -95,7 +95,7 @@ def publish(log: ChannelLog, seed: Seed, wanted: Callable[[], bool]) -> None:
 
 
 def head_of(table: pa.Table | None, channel: str) -> SeedHead:
-    """What the first epoch of a seed says. Raises SiteAgentError when it is none."""
+    """Return what the first epoch of a seed says. Raises SiteAgentError when `table` is not such an epoch."""
     try:
         value = json.loads(table.column(_HEAD)[0].as_py()) if table is not None else {}
         checkpoint = Checkpoint(

@@ -142,7 +142,7 @@ class Shadow(GatheringTask):
             )
             await self._state.save(checkpoint)
             reached(FaultPoint.SEED_RESTORED)
-            # As after a restart, so that there is one way to begin with a checkpoint.
+            # Begin as after a restart, so that there is one way to begin with a checkpoint.
             self._state.close()
             await self._restore()
 
@@ -218,7 +218,7 @@ class Shadow(GatheringTask):
         self._record(batch, started_s, Emission())
 
     async def _save_checkpoint(self, cursors: Mapping[str, int], closing: Closing | None = None) -> None:
-        """What a task that publishes nothing has done is in its checkpoints: one of them is as good as an epoch."""
+        """Store a checkpoint, which counts as an epoch does: the work of a task that publishes nothing is in these."""
         await super()._save_checkpoint(cursors, closing)
         self._context.crashes.completed(self._context.spec.task_id)
         control, succession = self._control, self._checkpoint.succession

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class SuccessorTask(Task):
-    """Of a spec that names a predecessor."""
+    """Runs a spec that names a predecessor."""
 
     def __init__(
         self, context: TaskContext, window: WindowSpec, take_over: TakeOver, *, waits_for_idle: bool = False
@@ -73,7 +73,7 @@ class SuccessorTask(Task):
 
     @property
     def endures(self) -> bool:
-        """As a shadow: its predecessor may have been told to end in its favour."""
+        """Return whether the task is a shadow: its predecessor may have been told to end in its favour."""
         return self._merge is None
 
     @property

@@ -109,7 +109,7 @@ class World:
         return [t.stage_id for t in self.board.current(site).assignment.tasks]
 
     def paused_at(self, site: str) -> list[bool]:
-        """Whether each task of the site's assignment stands still."""
+        """Return whether each task of the site's assignment is paused."""
         return [task.paused for task in self.board.current(site).assignment.tasks]
 
     def wait(self, duration: timedelta, *silent: str) -> None:
@@ -135,7 +135,7 @@ class World:
         self.leases.ask_now(lambda table, now: wait_for(table, waiter, slots, now=now))
 
     def holders(self, site: str) -> list[str | None]:
-        """Of the site's slots."""
+        """Return the holders of the site's slots."""
         records = map(self.leases.table.get, self.leases.table.slots_of(site))
         return [record.holder for record in records if record is not None]
 

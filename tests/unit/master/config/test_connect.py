@@ -1,4 +1,4 @@
-"""Where Spark's own clients may be served."""
+"""Tests where Spark's own clients may be served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows in a handover: every step with everything that can be told, and whole handovers."""
+"""Tests what follows in a handover: every step with everything that can be told, and whole handovers."""
 
 from __future__ import annotations
 

@@ -210,7 +210,7 @@ def test_rows_that_are_sent_once_are_filtered_before_that() -> None:
 
 
 def test_two_scans_of_a_giver_with_the_same_conditions_give_the_same_keys() -> None:
-    """As in a sub-query that repeats the joins of the query around it."""
+    """This happens in a sub-query that repeats the joins of the query around it."""
     text = "SELECT a.price FROM lines a, lines b, orders c, orders d"
     lines = [replace(LINES, filters=(KeyFilter("o", giver, "o"),)) for giver in (2, 3)]
     orders = replace(ORDERS, filters=())

@@ -140,7 +140,7 @@ WHOLE = (
 )
 """What a query over tables alone may have, around a call that no query may have."""
 OVER_STREAMS = 2
-"""So many of them are possible over streams as well."""
+"""This many of them, from the first on, are possible over streams as well."""
 UNSAFE = ("reflect('a', 'b')", "input_file_name()", "rand()", "now()", "current_timestamp", "from_avro(page, 'a')")
 WHOLE_STATEMENTS = (
     "SELECT a.page FROM {} AS a RIGHT JOIN csv.`/etc/passwd` AS b ON a.page = b.page",

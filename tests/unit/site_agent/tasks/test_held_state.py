@@ -1,4 +1,4 @@
-"""What a combining task holds against a list of rows: memory and disk, groups that leave, checkpoints, crashes."""
+"""Compares what a combining task has with a list of rows: memory and disk, groups that leave, checkpoints, crashes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def counted(rows: pa.Table | None) -> Counter[Group]:
 
 
 class Combining:
-    """What a task holds, over one directory."""
+    """Holds the state of a combining task over one directory."""
 
     def __init__(self, directory: Path, limits: TaskLimits = LIMITS, window: WindowSpec = WINDOW) -> None:
         self.context = Site(directory, TableEngine({}), limits).context
@@ -131,7 +131,7 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(keys=st.sets(st.sampled_from(KEYS)), start=st.integers(0, 4).map(lambda w: w * LENGTH_US))
     def had_left(self, keys: set[str], start: int) -> None:
-        """As after a crash, when an epoch of its own channel has them."""
+        """Drop groups, as after a crash, when an epoch of its own channel has them."""
         groups = [(start, key) for key in keys]
         self.task.held.drop(np.array(sorted(map(number_of, groups)), np.int64))
         self.groups -= Counter({group: self.groups[group] for group in groups})
@@ -163,7 +163,7 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(half=st.booleans())
     def crash(self, *, half: bool) -> None:
-        """Without what came since the checkpoint; perhaps in the middle of writing a run."""
+        """Restart without what came since the checkpoint; perhaps in the middle of writing a run."""
         number = self.task.held.checkpoint
         if half:
             (self.task.context.directory / f"run-{number + 1}-{GONE_VIEW}-0.rows").write_bytes(b"half")

@@ -118,7 +118,7 @@ async def hub_at(
 ) -> AsyncIterator[Hub]:
     limits = TaskLimits(checkpoint_bytes=checkpoint_bytes, rows_at_once=rows_at_once, port_batch_bytes=1)
     hub = Hub(directory, limits=limits, memory_bytes=memory_bytes)
-    # What is sent before the successor has begun is kept for it.
+    # Data sent before the successor has begun is kept for it.
     for channel in (*(item.channel for item in INPUTS), OLD):
         await hub.router.subscribe(channel, "hub", NEW)
     for channel in (OLD, NEW):
