@@ -113,7 +113,7 @@ class CheckpointStore:
             return SavedState()
         with self._telling_damage():
             names = {view: tuple(map(RunName.from_json, runs)) for view, runs in value.get("runs", {}).items()}
-            checkpoint, rows = _checkpoint(value), {} if "runs" in value else self._states(value)
+            checkpoint, rows = checkpoint_of(value), {} if "runs" in value else self._states(value)
         runs = {view: tuple(open_run(self._directory, name) for name in found) for view, found in names.items()}
         return SavedState(checkpoint, rows, runs)
 
@@ -129,7 +129,7 @@ class CheckpointStore:
         """
         named = {view: [name.to_json() for name in found] for view, found in sorted(runs.items())}
         with self._telling_refusal():
-            self._replace({**_described(checkpoint), "runs": named})
+            self._replace({**described(checkpoint), "runs": named})
             self._remove_files_but({name.file for found in runs.values() for name in found})
 
     def _content(self) -> dict[str, Any] | None:
@@ -179,7 +179,8 @@ class CheckpointStore:
                     reached(FaultPoint.STATE_REMOVED)
 
 
-def _described(checkpoint: Checkpoint) -> dict[str, Any]:
+def described(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Return a checkpoint as JSON, but for its rows."""
     closing = checkpoint.closing
     return {
         "number": checkpoint.number,
@@ -195,8 +196,8 @@ def _described(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def _checkpoint(value: Mapping[str, Any]) -> Checkpoint:
-    """Raises KeyError or TypeError when it is none."""
+def checkpoint_of(value: Mapping[str, Any]) -> Checkpoint:
+    """Return the checkpoint that `described` made JSON of. Raises KeyError or TypeError when it is none."""
     closing = value.get("closing")
     return Checkpoint(
         value["number"],

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
@@ -19,8 +18,7 @@ from site_agent.base.faults import FaultPoint
 from site_agent.channels.codec import FAST_LEVEL, EncodedRows, encode
 from site_agent.channels.log import ChannelLog
 from site_agent.state.runs import RunFile
-from site_agent.tasks.checkpoint import Checkpoint
-from site_agent.tasks.progress import Totals
+from site_agent.tasks.checkpoint import Checkpoint, checkpoint_of, described
 from site_agent.tasks.spec import WindowSpec
 from site_agent.tasks.windows import OpenWindows
 
@@ -59,7 +57,8 @@ class Seed:
             DamagedStateError: a run is not as it was written.
         """
         number = self.head.checkpoint.number
-        yield encode(_named(pa.table({_HEAD: [json.dumps(_described(self.head))]}), number, ""))
+        head = {**described(self.head.checkpoint), "next_epoch": self.head.next_epoch}
+        yield encode(_named(pa.table({_HEAD: [json.dumps(head)]}), number, ""))
         for view, runs in sorted(self.runs.items()):
             for rows in self._rows(runs):
                 if not wanted():
@@ -98,16 +97,7 @@ def head_of(table: pa.Table | None, channel: str) -> SeedHead:
     """Return what the first epoch of a seed says. Raises SiteAgentError when `table` is not such an epoch."""
     try:
         value = json.loads(table.column(_HEAD)[0].as_py()) if table is not None else {}
-        checkpoint = Checkpoint(
-            value["number"],
-            value["cursors"],
-            tuple(value["ended"]),
-            value["closed_us"],
-            value["watermark_us"],
-            Totals.from_json(value["totals"]),
-            value["counted"],
-        )
-        return SeedHead(checkpoint, value["next_epoch"])
+        return SeedHead(checkpoint_of(value), value["next_epoch"])
     except (KeyError, ValueError, TypeError, IndexError) as error:
         raise SiteAgentError(f"channel {channel} has no checkpoint: {error!r}", ids={"channel": channel}) from error
 
@@ -130,17 +120,3 @@ def rows_of(table: pa.Table, head: SeedHead, channel: str) -> tuple[str, pa.Tabl
 
 def _named(table: pa.Table, number: int, view: str) -> pa.Table:
     return table.replace_schema_metadata({_NUMBER: str(number), _VIEW: view})
-
-
-def _described(head: SeedHead) -> dict[str, Any]:
-    checkpoint = head.checkpoint
-    return {
-        "number": checkpoint.number,
-        "cursors": dict(checkpoint.cursors),
-        "ended": list(checkpoint.ended),
-        "closed_us": checkpoint.closed_us,
-        "watermark_us": checkpoint.watermark_us,
-        "totals": checkpoint.totals.to_json(),
-        "counted": dict(checkpoint.counted),
-        "next_epoch": head.next_epoch,
-    }
