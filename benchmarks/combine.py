@@ -5,7 +5,7 @@
 Three sites, one process and JVM for all, epochs of 1 s. Count and sum by window and key; for each window and kind of
 keys three queries run at the same time over the same streams, sharing nothing: as written, with `SET combine = on`,
 and one that says which groups each site had. The least is each group of each site once: for each window and site one
-record batch, sorted by key, packed as a combining site does. Links are not slowed down here;
+record batch, sorted by key, encoded as a site does. Links are not slowed down here;
 `benchmarks.combine_narrow` has narrow ones, `benchmarks.combine_tree` a site between.
 """
 
@@ -24,10 +24,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import selat
-from benchmarks.following import WAYS, Figures, Running, follow, packed, sends
+from benchmarks.following import WAYS, Figures, Running, follow, sends
 from benchmarks.report import make_parser, median, publish, quantile, say, table
 from selat.dev.cluster import DevCluster
 from selat.dev.processes import ClusterOptions
+from site_agent.channels.codec import encode
 
 TOPOLOGY = """
 gateway: us
@@ -106,7 +107,7 @@ def _least_bytes(rows: pa.Table, ends: set[datetime]) -> int:
         for site in of_window["site"].unique().to_pylist():
             if site != GATEWAY:
                 sent = of_window.filter(pc.equal(of_window["site"], site)).drop_columns(["site"])
-                total += len(packed(sent.sort_by("k")).payload)
+                total += len(encode(sent.sort_by("k")).payload)
     return total
 
 

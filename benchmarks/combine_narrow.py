@@ -5,7 +5,7 @@
 Each link and window is a run of its own, of less than four minutes but for windows of ten minutes. Each query reads
 one site that is reached over an emulated link of its own, and the site of its merge. The keys have gaps, as keys
 have. What crosses a link is what its site publishes; the least is each of its groups once, in one record batch for
-each window, sorted by key and packed as a combining site does. Of windows that overlap it is each group of a pane once,
+each window, sorted by key and encoded as a site does. Of windows that overlap it is each group of a pane once,
 found by a query over as many rows like them, at the site of the merge.
 """
 
@@ -24,10 +24,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import selat
-from benchmarks.following import WAYS, Figures, Running, follow, packed, sends
+from benchmarks.following import WAYS, Figures, Running, follow, sends
 from benchmarks.report import make_parser, median, publish, quantile, say, table
 from selat.dev.cluster import DevCluster
 from selat.dev.processes import ClusterOptions
+from site_agent.channels.codec import encode
 
 GATEWAY = "us"
 LINKS_MBIT = (1, 20)
@@ -198,16 +199,16 @@ def _figures(
     counted = running[keys, PANES] if window.panes else of_keys["combined"]
     site = GATEWAY if window.panes else sites[keys, "combined"]
     rows = counted.table().filter(pc.equal(counted.table()["site"], site))
-    least_bytes = _least_bytes(rows, {end for end in counted.arrived_s if end <= newest}, mbit_per_s)
+    least_bytes = _least_bytes(rows, {end for end in counted.arrived_s if end <= newest})
     return Measured(mbit_per_s, window.name, keys, figures, least_bytes)
 
 
-def _least_bytes(rows: pa.Table, ends: set[datetime], mbit_per_s: int) -> int:
+def _least_bytes(rows: pa.Table, ends: set[datetime]) -> int:
     total = 0
     for end in ends:
         of_window = rows.filter(pc.equal(rows["e"], pa.scalar(end, rows.schema.field("e").type)))
         if of_window.num_rows:
-            total += len(packed(of_window.sort_by("k"), mbit_per_s).payload)
+            total += len(encode(of_window.sort_by("k")).payload)
     return total
 
 

@@ -23,10 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import selat
-from benchmarks.following import Running, follow, packed
+from benchmarks.following import Running, follow
 from benchmarks.report import make_parser, median, publish, quantile, say, table
 from selat.dev.cluster import DevCluster
 from selat.dev.processes import ClusterOptions
+from site_agent.channels.codec import encode
 
 GATEWAY = "us"
 WAYS = {"written": "off", "flat": "on", "tree": "on"}
@@ -158,7 +159,7 @@ def _least_bytes(rows: pa.Table, ends: set[datetime]) -> int:
         of_window = rows.filter(pc.equal(rows["e"], pa.scalar(end, rows.schema.field("e").type)))
         if of_window.num_rows:
             groups = of_window.group_by(["e", "k"]).aggregate([("n", "sum"), ("s", "sum")])
-            total += len(packed(groups.sort_by("k")).payload)
+            total += len(encode(groups.sort_by("k")).payload)
     return total
 
 

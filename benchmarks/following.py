@@ -10,17 +10,9 @@ from datetime import datetime
 import pyarrow as pa
 
 import selat
-from planner.combining.packing import worth_packing
-from site_agent.channels.codec import THOROUGH_LEVEL, USUAL_LEVEL, EncodedRows, encode
 
 WAYS = {"written": "off", "combined": "on"}
 """The ways to send, and what each sets `combine` to."""
-
-
-def packed(rows: pa.Table, mbit_per_s: float | None = None) -> EncodedRows:
-    """Rows as a combining site sends them over a link; None: nothing is known of it."""
-    thorough = worth_packing(rows.nbytes, mbit_per_s * 1e6 / 8 if mbit_per_s else None)
-    return encode(rows, level=THOROUGH_LEVEL if thorough else USUAL_LEVEL)
 
 
 @dataclass(slots=True)

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
+from contract.payload import decompress
 from master.base.errors import CorruptResultsError
 from selat.v1 import exchange_pb2
 
 
 @dataclass(frozen=True, slots=True)
 class SentEpoch:
-    """A whole epoch as sent: `payload` is the zstd frame of a record batch message of that schema."""
+    """A whole epoch as sent: `payload` has rows of that schema (`contract.payload`)."""
 
     channel: str
     epoch: int
@@ -101,7 +102,7 @@ def arrow_stream(epoch: SentEpoch) -> bytes:
     """
     try:
         schema = ipc.read_schema(pa.py_buffer(epoch.schema))
-        batches = [_batch(epoch, schema)] if epoch.payload else []
+        batches = [decompress(epoch.payload, epoch.raw_bytes, schema)] if epoch.payload else []
         sink = pa.BufferOutputStream()
         with ipc.new_stream(sink, schema) as writer:
             for batch in batches:
@@ -112,8 +113,3 @@ def arrow_stream(epoch: SentEpoch) -> bytes:
             ids={"channel": epoch.channel, "epoch": str(epoch.epoch)},
         ) from error
     return bytes(sink.getvalue())
-
-
-def _batch(epoch: SentEpoch, schema: pa.Schema) -> pa.RecordBatch:
-    raw = pa.decompress(epoch.payload, decompressed_size=epoch.raw_bytes, codec="zstd")
-    return ipc.read_record_batch(raw, schema)

@@ -134,5 +134,6 @@ def _open(target: PullTarget) -> exchange_pb2.PullRequest:
             credit_bytes=UNLIMITED_BYTES,
             follow=target.follow,
             from_first=target.from_first,
+            planes=True,
         )
     )

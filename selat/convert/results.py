@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from contract.payload import decompress
 from selat.errors import ServerFault
 from selat.v1 import query_pb2
 
@@ -24,8 +25,7 @@ def _decompressed(message: query_pb2.FetchResultsResponse) -> pa.RecordBatch:
     schema = pa.ipc.read_schema(pa.py_buffer(message.schema))
     if not message.payload:
         return pa.RecordBatch.from_pylist([], schema=schema)
-    raw = pa.decompress(message.payload, decompressed_size=message.raw_bytes, codec="zstd")
-    return pa.ipc.read_record_batch(raw, schema)
+    return decompress(message.payload, message.raw_bytes, schema)
 
 
 def _whole_stream(ipc_stream: bytes) -> pa.RecordBatch:

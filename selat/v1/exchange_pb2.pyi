@@ -69,6 +69,7 @@ class OpenChannel(_message.Message):
     FOLLOW_FIELD_NUMBER: _builtins.int
     WANTS_STANDING_FIELD_NUMBER: _builtins.int
     FROM_FIRST_FIELD_NUMBER: _builtins.int
+    PLANES_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     consumer: _builtins.str
     """Who reads: a site's router, or `client`, whose reading retains nothing."""
@@ -80,6 +81,8 @@ class OpenChannel(_message.Message):
     """The reader does not know what the channel said before `from_epoch`, and wants to be told first."""
     from_first: _builtins.bool
     """Begin at the first epoch that is kept, whatever `from_epoch` says."""
+    planes: _builtins.bool
+    """The reader knows rows by planes; without it, they are sent as Arrow record batch messages."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Empty: all."""
@@ -100,10 +103,11 @@ class OpenChannel(_message.Message):
         follow: _builtins.bool = ...,
         wants_standing: _builtins.bool = ...,
         from_first: _builtins.bool = ...,
+        planes: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bins", b"bins", "channel", b"channel", "columns", b"columns", "consumer", b"consumer", "credit_bytes", b"credit_bytes", "follow", b"follow", "from_epoch", b"from_epoch", "from_first", b"from_first", "wants_standing", b"wants_standing"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bins", b"bins", "channel", b"channel", "columns", b"columns", "consumer", b"consumer", "credit_bytes", b"credit_bytes", "follow", b"follow", "from_epoch", b"from_epoch", "from_first", b"from_first", "planes", b"planes", "wants_standing", b"wants_standing"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -269,7 +273,9 @@ Global___Standing: _TypeAlias = Standing  # noqa: Y015
 
 @_typing.final
 class EpochPart(_message.Message):
-    """A piece of an epoch's payload: the zstd frame of its Arrow IPC record batch message without schema, cut at 1 MiB."""
+    """A piece of an epoch's payload, cut at 1 MiB: the zstd frame of its rows without their schema, by planes or as an Arrow IPC record
+    batch message (docs/data-plane.md).
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

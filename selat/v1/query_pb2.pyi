@@ -1067,7 +1067,7 @@ class FetchResultsResponse(_message.Message):
     rows: _builtins.int
     watermark_us: _builtins.int
     schema: _builtins.bytes
-    """Instead of `arrow_stream`: the Arrow IPC schema message, and the zstd frame of one record batch message of `raw_bytes`; none: no rows."""
+    """Instead of `arrow_stream`: the Arrow IPC schema message, and an epoch's payload as in EpochPart; none: no rows."""
     payload: _builtins.bytes
     raw_bytes: _builtins.int
     @_builtins.property

@@ -1,4 +1,4 @@
-"""The payload of an epoch: one zstd frame of one Arrow record batch message without its schema.
+"""The rows of an epoch as its payload.
 
 Disk and wire share it, so an epoch is compressed once, where it is made, and is then only copied.
 """
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from contract.payload import compress, decompress
 from site_agent.base.errors import ChannelError, ChannelRequestError, CorruptEpochError
 from site_agent.channels.manifest import BinRange
 
@@ -19,8 +20,6 @@ BIN_COLUMN = "_bin"
 """The column by which a producer has its rows grouped; it is not stored."""
 
 USUAL_LEVEL = 3
-THOROUGH_LEVEL = 19
-"""For what is sent once and over the WAN, and sorted: down to two thirds of the bytes, for a hundred times the CPU."""
 FAST_LEVEL = 1
 """Compression level for many epochs of 16 MB: half of the CPU time, for a few percent more bytes."""
 
@@ -37,8 +36,13 @@ class EncodedRows:
     crc32: int
 
 
-def encode(table: pa.Table, *, level: int = USUAL_LEVEL) -> EncodedRows:
+def encode(table: pa.Table, *, level: int = USUAL_LEVEL, planes: bool = True) -> EncodedRows:
     """Encode a table that has rows. Dictionary columns are stored as their values.
+
+    Args:
+        table: the rows.
+        level: of zstd.
+        planes: False: for a reader that does not know rows by planes.
 
     Raises:
         ChannelError: it does not fit one record batch, or has nested dictionary columns.
@@ -47,14 +51,13 @@ def encode(table: pa.Table, *, level: int = USUAL_LEVEL) -> EncodedRows:
     batches = plain.combine_chunks().to_batches()
     if len(batches) != 1:
         raise ChannelError("an epoch's text exceeds 2 GiB in one column", hint="read less per epoch")
-    raw = batches[0].serialize()
-    payload = pa.Codec("zstd", compression_level=level).compress(raw, asbytes=True)
+    payload = compress(batches[0], level=level, planes=planes)
     return EncodedRows(
         schema=plain.schema.serialize().to_pybytes(),
-        payload=payload,
-        raw_bytes=raw.size,
+        payload=payload.frame,
+        raw_bytes=payload.raw_bytes,
         rows=plain.num_rows,
-        crc32=zlib.crc32(payload),
+        crc32=zlib.crc32(payload.frame),
     )
 
 
@@ -67,9 +70,8 @@ def decode(encoded: EncodedRows) -> pa.Table:
     verify(encoded)
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(encoded.schema))
-        raw = pa.decompress(encoded.payload, decompressed_size=encoded.raw_bytes, codec="zstd")
-        batch = pa.ipc.read_record_batch(raw, schema)
-    except (pa.ArrowException, OSError) as error:
+        batch = decompress(encoded.payload, encoded.raw_bytes, schema)
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptEpochError(f"payload cannot be decoded: {error}") from error
     if batch.num_rows != encoded.rows:
         raise CorruptEpochError(f"payload holds {batch.num_rows} rows instead of {encoded.rows}")

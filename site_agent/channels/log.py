@@ -15,7 +15,7 @@ from site_agent.base.errors import ChannelError, CorruptEpochError
 from site_agent.base.faults import FaultPoint
 from site_agent.base.files import Files
 from site_agent.base.json import Json
-from site_agent.channels.codec import USUAL_LEVEL, EncodedRows, encode, group_by_bin, with_last
+from site_agent.channels.codec import EncodedRows, encode, group_by_bin, with_last
 from site_agent.channels.consumers import Consumers
 from site_agent.channels.directory import ChannelDirectory
 from site_agent.channels.epoch_file import EpochHeader, counted, pack
@@ -75,7 +75,7 @@ class ChannelLog:
             return newest.standing if newest else None
         return None
 
-    def publish(  # noqa: PLR0913 - what an epoch says
+    def publish(
         self,
         epoch: int,
         table: pa.Table | None,
@@ -83,12 +83,10 @@ class ChannelLog:
         watermark_us: int | None,
         idle: bool = False,
         commit: Mapping[str, Json] | None = None,
-        level: int = USUAL_LEVEL,
     ) -> EpochManifest:
         """Append an epoch; it is durable and visible when this returns.
 
-        Rows are grouped by the column `_bin` if there is one, and compressed at that level of zstd. An epoch that is
-        there already is left as it is.
+        Rows are grouped by the column `_bin` if there is one. An epoch that is there already is left as it is.
 
         Raises:
             ChannelError: the epoch is not the next one, the channel has ended, or the disk refused.
@@ -99,7 +97,7 @@ class ChannelLog:
         bins: tuple[BinRange, ...] = ()
         if table is not None and table.num_rows:
             grouped, bins = group_by_bin(table)
-            encoded = encode(grouped, level=level)
+            encoded = encode(grouped)
         manifest = EpochManifest(epoch, 0, 0, 0, watermark_us, idle, bins, commit or {})
         return self.append(manifest, encoded)
 

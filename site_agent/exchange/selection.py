@@ -15,26 +15,29 @@ class Selection:
 
     columns: tuple[str, ...] = ()
     bins: tuple[int, ...] = ()
+    planes: bool = True
+    """False: the reader does not know rows by planes."""
 
     @property
-    def everything(self) -> bool:
-        return not self.columns and not self.bins
+    def as_stored(self) -> bool:
+        """Whether the reader takes whole epochs as they are stored."""
+        return self.planes and not self.columns and not self.bins
 
 
 def read_selected(log: ChannelLog, epoch: int, selection: Selection) -> tuple[EpochManifest, EncodedRows | None]:
-    """An epoch ready to be sent. A whole epoch is sent as it is stored; a selection is encoded again.
+    """An epoch ready to be sent. A whole epoch is sent as it is stored; else its rows are encoded again.
 
     Raises:
         ChannelError: as `ChannelLog.read`.
     """
     manifest, encoded = log.epochs.read_encoded(epoch)
-    if encoded is None or selection.everything:
+    if encoded is None or selection.as_stored:
         return manifest, encoded
     table = select(decode(encoded), manifest.bins, columns=selection.columns, bins=selection.bins)
     bins = select_bins(manifest.bins, selection.bins) if selection.bins else manifest.bins
     if not table.num_rows:
         return replace(manifest, rows=0, size_bytes=0, raw_bytes=0, crc32=0, bins=()), None
-    part = encode(table)
+    part = encode(table, planes=selection.planes)
     counted = replace(
         manifest, rows=part.rows, size_bytes=len(part.payload), raw_bytes=part.raw_bytes, crc32=part.crc32, bins=bins
     )

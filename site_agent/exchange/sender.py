@@ -51,7 +51,7 @@ class Sender:
         self._turns = turns
         self._flow = Flow()
         self._credit = Credit(request.credit_bytes)
-        self._selection = Selection(tuple(request.columns), tuple(request.bins))
+        self._selection = Selection(tuple(request.columns), tuple(request.bins), request.planes)
         self._position = log.first_epoch if request.from_first else request.from_epoch
         self._schema = b""
         self._reader: asyncio.Task[None] | None = None
@@ -131,7 +131,7 @@ class Sender:
     def _quickly_read(self, epoch: int) -> bool:
         """Whether reading is faster than starting a thread for it. An epoch of which only a selection is sent is
         decoded and encoded again, which takes longer."""
-        limit_bytes = _INLINE_BYTES if self._selection.everything else _INLINE_SELECTED_BYTES
+        limit_bytes = _INLINE_BYTES if self._selection.as_stored else _INLINE_SELECTED_BYTES
         return self._log.epochs.stored_bytes(epoch) <= limit_bytes
 
     def _messages(self, manifest: EpochManifest, encoded: EncodedRows | None) -> Iterator[Response]:

@@ -284,6 +284,7 @@ class Pull:
             credit_bytes=self._env.settings.window_bytes,
             follow=True,
             wants_standing=self._log.standing is None,
+            planes=True,
         )
         await call.write(pb.PullRequest(open=opening))
         said = 0

@@ -53,7 +53,9 @@ async def refetch(
 async def _receive(channel: str, epoch: int, bins: Sequence[int], connection: grpc.aio.Channel) -> ReceivedEpoch:
     call = pull_call(connection)
     # As `client`, the call neither retains nor acknowledges epochs; a credit of one byte allows one epoch.
-    opening = pb.OpenChannel(channel=channel, consumer=CLIENT_CONSUMER, from_epoch=epoch, bins=bins, credit_bytes=1)
+    opening = pb.OpenChannel(
+        channel=channel, consumer=CLIENT_CONSUMER, from_epoch=epoch, bins=bins, credit_bytes=1, planes=True
+    )
     assembler = EpochAssembler(channel, epoch)
     try:
         await call.write(pb.PullRequest(open=opening))

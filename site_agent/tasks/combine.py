@@ -20,7 +20,7 @@ fits, and many groups leave range by range.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -32,7 +32,6 @@ from planner.combining.clock import LEAST_STEP_S
 from planner.values.names import GROUP_COLUMN, INPUT_VIEW
 from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
-from site_agent.channels.codec import USUAL_LEVEL
 from site_agent.channels.manifest import EpochManifest
 from site_agent.engine import ArrowScan, EpochRequest, OperatorRows
 from site_agent.port import Port, PortBatch, PortInput
@@ -266,7 +265,7 @@ class CombineTask(PortTask):
         commit: dict[str, Json] = {"cursors": dict(batch.cursors), "totals": self._totals.to_json()}
         reached(FaultPoint.WINDOW_CLOSED)
         departures = self._departures
-        for manifest in await _published(self._context, parts, batch, commit, level_of=departures.level_of, last=last):
+        for manifest in await _published(self._context, parts, batch, commit, last=last):
             self._totals = self._totals.plus(bytes_out=manifest.size_bytes)
             departures.left(manifest.rows, manifest.size_bytes)
             self._work.published(manifest)
@@ -398,13 +397,12 @@ def _newer(checkpoint: Checkpoint, last: EpochManifest | None) -> tuple[Totals, 
     return emitted, cursors_of(last.commit.get("cursors"))
 
 
-async def _published(  # noqa: PLR0913 - what epochs say
+async def _published(
     context: TaskContext,
     parts: Sequence[pa.Table | None],
     batch: PortBatch,
     commit: Mapping[str, Json],
     *,
-    level_of: Callable[[pa.Table], int],
     last: bool,
 ) -> list[EpochManifest]:
     """Publish each part in an epoch.
@@ -414,7 +412,6 @@ async def _published(  # noqa: PLR0913 - what epochs say
         parts: one at least.
         batch: what the input said.
         commit: how far it was read, for all epochs.
-        level_of: how hard rows are compressed.
         last: whether all rows that leave with the batch's watermark are out then.
     """
     log, published = context.log, []
@@ -423,8 +420,7 @@ async def _published(  # noqa: PLR0913 - what epochs say
         # Until the last of them, not all rows of the windows that the watermark ends are out.
         ends = last and number == len(parts) - 1
         watermark_us = batch.watermark_us if ends else before_us
-        level = level_of(part) if part is not None else USUAL_LEVEL
-        publish = partial(log.publish, log.next_epoch, part, watermark_us=watermark_us, commit=commit, level=level)
+        publish = partial(log.publish, log.next_epoch, part, watermark_us=watermark_us, commit=commit)
         published.append(await context.in_thread(partial(publish, idle=batch.idle and ends)))
         reached(FaultPoint.WINDOW_PUBLISHED if ends else FaultPoint.RANGE_PUBLISHED)
     return published

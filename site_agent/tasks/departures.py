@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from planner.combining.clock import CLOSING_S, InputClock
 from planner.combining.early import Held, Link, OpenWindow, demands_of, early_batches, onward_s
-from planner.combining.packing import worth_packing
-from site_agent.channels.codec import THOROUGH_LEVEL, USUAL_LEVEL, encode
+from site_agent.channels.codec import encode
 from site_agent.channels.log import ChannelLog
 from site_agent.tasks.groups import Numbers
 from site_agent.tasks.held import HeldGroups, HeldWindow, sorted_by_key
@@ -85,15 +84,9 @@ class Departures:
         """What these rows are expected to take on the link, in bytes."""
         if self._bytes_per_group is None:
             some = sorted_by_key(rows.slice(0, GUESSED_ROWS))
-            size_bytes = len(encode(some, level=self.level_of(some)).payload)
+            size_bytes = len(encode(some).payload)
             self._bytes_per_group, self._is_guess = size_bytes / some.num_rows, True
         return self._bytes_per_group * float(rows.num_rows)
-
-    def level_of(self, rows: pa.Table) -> int:
-        """The level at which these rows are compressed to be sent."""
-        _, link = self._slowest()
-        thorough = worth_packing(rows.nbytes, None if link is None else link.bytes_per_s)
-        return THOROUGH_LEVEL if thorough else USUAL_LEVEL
 
     def epochs_of(self, rows: pa.Table, epoch_bytes: int) -> list[pa.Table]:
         """These rows in pieces of about so many bytes as they are sent; at least one."""

@@ -19,11 +19,9 @@ import pyarrow as pa
 from contract.handover import HandoverReport
 from contract.tasks import TaskState
 from machine.faults import reached
-from planner.combining.packing import ONCE_SPARE_S, worth_packing
 from site_agent.base.errors import SiteAgentError
 from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
-from site_agent.channels.codec import THOROUGH_LEVEL, USUAL_LEVEL
 from site_agent.channels.manifest import EpochManifest, Standing
 from site_agent.engine import EpochRequest, EpochResult, Field
 from site_agent.port import PortBatch
@@ -229,10 +227,8 @@ class MergeTask(GatheringTask):
         self, rows: pa.Table | None, watermark_us: int | None, commit: Mapping[str, Json], *, idle: bool
     ) -> EpochManifest:
         log = self._context.log
-        thorough = rows is not None and worth_packing(rows.nbytes, spare_s=ONCE_SPARE_S)
-        level = THOROUGH_LEVEL if thorough else USUAL_LEVEL
         publish = partial(log.publish, log.next_epoch, rows, watermark_us=watermark_us, idle=idle, commit=commit)
-        return await self._context.in_thread(partial(publish, level=level))
+        return await self._context.in_thread(publish)
 
     async def _result(self, watermark_us: int | None, bins: range) -> EpochResult | None:
         """Return the output, from these bins, of the windows that the watermark ends; None when there is none."""

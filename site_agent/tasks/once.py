@@ -9,10 +9,9 @@ import pyarrow as pa
 
 from contract.tasks import TaskState
 from machine.faults import reached
-from planner.combining.packing import ONCE_SPARE_S, worth_packing
 from planner.values.stages import StageKind
 from site_agent.base.faults import FaultPoint
-from site_agent.channels.codec import FAST_LEVEL, THOROUGH_LEVEL, USUAL_LEVEL, EncodedRows, decode, encode
+from site_agent.channels.codec import FAST_LEVEL, EncodedRows, decode, encode
 from site_agent.channels.log import BYTES_OUT, ChannelLog
 from site_agent.engine import EpochResult
 from site_agent.engine.chunks import CHUNK_BYTES, Chunks, gathered
@@ -75,8 +74,7 @@ def _publish(log: ChannelLog, chunks: Chunks, totals: Totals) -> int:
     if len(first) > 1:
         return log.publish_all((encode(table, level=FAST_LEVEL) for table in chain(first, tables)), commit)
     rows = first[0] if first else None
-    level = THOROUGH_LEVEL if rows is not None and worth_packing(rows.nbytes, spare_s=ONCE_SPARE_S) else USUAL_LEVEL
-    return log.publish(0, rows, watermark_us=None, commit=commit, level=level).size_bytes
+    return log.publish(0, rows, watermark_us=None, commit=commit).size_bytes
 
 
 def _copy(log: ChannelLog, sources: Sequence[ChannelLog], totals: Totals) -> int:

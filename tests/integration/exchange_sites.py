@@ -134,7 +134,7 @@ class PullCall:
         self.call = ExchangeServiceStub(self._connection).Pull(None)
 
     async def open(self, **fields: object) -> PullCall:
-        values = {"channel": CHANNEL, "consumer": "client", "credit_bytes": 1 << 30, **fields}
+        values = {"channel": CHANNEL, "consumer": "client", "credit_bytes": 1 << 30, "planes": True, **fields}
         await self.call.write(pb.PullRequest(open=pb.OpenChannel(**values)))  # type: ignore[arg-type]
         return self
 

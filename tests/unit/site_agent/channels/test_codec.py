@@ -28,8 +28,14 @@ EVERY_TYPE = pa.table(
 )
 
 
-def test_every_kind_of_column_comes_back() -> None:
-    assert decode(encode(EVERY_TYPE)).equals(EVERY_TYPE)
+@pytest.mark.parametrize("planes", [True, False])
+def test_every_kind_of_column_comes_back(planes: bool) -> None:
+    assert decode(encode(EVERY_TYPE, planes=planes)).equals(EVERY_TYPE)
+
+
+def test_types_without_planes_come_back() -> None:
+    table = pa.table({"t": pa.array(["a", None], pa.large_string())})
+    assert decode(encode(table)).equals(table)
 
 
 def test_slices_and_chunks_come_back_as_one() -> None:

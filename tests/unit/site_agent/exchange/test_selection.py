@@ -25,6 +25,15 @@ def test_everything_is_sent_as_it_is_stored(log: ChannelLog) -> None:
     assert read_selected(log, 0, Selection()) == log.epochs.read_encoded(0)
 
 
+def test_a_reader_that_does_not_know_planes_is_sent_an_arrow_message(log: ChannelLog) -> None:
+    manifest, encoded = read_selected(log, 0, Selection(planes=False))
+    assert encoded is not None
+    schema = pa.ipc.read_schema(pa.py_buffer(encoded.schema))
+    raw = pa.decompress(encoded.payload, decompressed_size=manifest.raw_bytes, codec="zstd")
+    assert pa.ipc.read_record_batch(raw, schema).to_pydict() == {"k": ["b", "d", "a", "c"], "n": [1, 3, 0, 2]}
+    assert manifest.bins == (BinRange(1, 0, 2), BinRange(3, 2, 2))
+
+
 def test_a_part_has_a_manifest_of_its_own(log: ChannelLog) -> None:
     manifest, encoded = read_selected(log, 0, Selection(columns=("n",), bins=(3,)))
     assert encoded is not None

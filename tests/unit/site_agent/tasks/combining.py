@@ -12,9 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from planner.combining.packing import worth_packing
 from planner.values.stages import StageKind
-from site_agent.channels.codec import THOROUGH_LEVEL, USUAL_LEVEL, encode
+from site_agent.channels.codec import encode
 from site_agent.channels.log import ChannelLog
 from site_agent.exchange.outbound import Outbound, OutboundCall
 from site_agent.tasks.departures import Departures
@@ -157,7 +156,6 @@ class Sender:
         self.departures = Departures(spec, "eu", cast(ChannelLog, self.log), pool)
         self.call: OutboundCall | None = outbound.call(to, self.log.id, 0) if outbound is not None else None
         self.closed_us = 0
-        self.combines = True
         self.departed: pa.Table | None = None
         """The rows that left last, with their numbers."""
         self.stored_s: dict[int, float] = {}
@@ -168,8 +166,7 @@ class Sender:
         size_bytes, self.departed = 0, rows
         if rows is not None and rows.num_rows:
             rows = without_numbers(rows)
-            level = self.departures.level_of(rows) if self.combines else USUAL_LEVEL
-            size_bytes = len(encode(rows, level=level).payload)
+            size_bytes = len(encode(rows).payload)
             self.departures.left(rows.num_rows, size_bytes)
             share = size_bytes / rows.num_rows
             starts = rows["_window_start"].cast(pa.int64()).to_numpy() // 1_000_000 // self.load.window_s
@@ -214,8 +211,6 @@ def simulated(
     pool = SendPool(outbound if early else None)
     wire = Wire(bytes_per_s)
     tasks = [Sender(load, seed, wire, outbound, pool) for seed, load in enumerate(loads)]
-    for task in tasks:
-        task.combines = combine
     streams = [Stream(load, seed) for seed, load in enumerate(loads)]
     events: list[tuple[float, int, int, int]] = []
     epochs = {}
@@ -239,12 +234,12 @@ def simulated(
     return [task.outcome(range(1, seconds // task.load.window_s)) for task in tasks]
 
 
-def least_bytes(load: Load, seed: int, *, seconds: int, bytes_per_s: float | None = None) -> int:
-    """Each group of the windows that count once, in one batch for each window, packed as for a link of that rate."""
-    return least_bytes_of([Stream(load, seed)], load, seconds=seconds, bytes_per_s=bytes_per_s)
+def least_bytes(load: Load, seed: int, *, seconds: int) -> int:
+    """Each group of the windows that count once, in one batch for each window."""
+    return least_bytes_of([Stream(load, seed)], load, seconds=seconds)
 
 
-def least_bytes_of(streams: Sequence[Stream], load: Load, *, seconds: int, bytes_per_s: float | None = None) -> int:
+def least_bytes_of(streams: Sequence[Stream], load: Load, *, seconds: int) -> int:
     """The same, of several streams together."""
     rows = pa.concat_tables([stream.epoch(number)[1] for stream in streams for number in range(seconds + 5)])
     total = 0
@@ -253,8 +248,7 @@ def least_bytes_of(streams: Sequence[Stream], load: Load, *, seconds: int, bytes
         one = one_of_each(rows.filter(pc.equal(rows["_window_start"].cast(pa.int64()), start)))
         assert one is not None
         sent = without_numbers(one)
-        level = THOROUGH_LEVEL if worth_packing(sent.nbytes, bytes_per_s) else USUAL_LEVEL
-        total += len(encode(sent, level=level).payload) + OVERHEAD_BYTES
+        total += len(encode(sent).payload) + OVERHEAD_BYTES
     return total
 
 
@@ -286,8 +280,7 @@ def compared(
 
     ways = [simulated(loads, rate, combine=combine, seconds=seconds, early=early) for combine in (False, True)]
     today, found = ways
-    known = rate(0.0) if early else None
-    least = sum(least_bytes(load, seed, seconds=seconds, bytes_per_s=known) for seed, load in enumerate(loads))
+    least = sum(least_bytes(load, seed, seconds=seconds) for seed, load in enumerate(loads))
     return Compared(
         sum(one.sent_bytes for one in found) / least,
         sum(one.delay_s for one in found) / sum(one.delay_s for one in today),

@@ -81,8 +81,6 @@ def delay_as_written(tree: Tree, *, seconds: int) -> float:
     far = _wire(tree.far_mbit)
     streams = tree.streams()
     senders = [Sender(tree.load, seed, far, None, SendPool()) for seed in range(len(streams))]
-    for sender in senders:
-        sender.combines = False
     epochs = [
         (stream.epoch(number), sender)
         for number in range(seconds + 5)
@@ -141,14 +139,13 @@ def simulated_tree(tree: Tree, *, seconds: int, early: bool = True) -> tuple[Out
 
 def least_between(tree: Tree, *, seconds: int) -> int:
     """The least that the site between has to send."""
-    return least_bytes_of(tree.streams(), tree.load, seconds=seconds, bytes_per_s=_rate(tree.far_mbit))
+    return least_bytes_of(tree.streams(), tree.load, seconds=seconds)
 
 
 def least_of_leaves(tree: Tree, *, seconds: int) -> int:
     """The least that all leaves together have to send."""
-    rate = _rate(tree.near_mbit)
     streams = tree.streams()[: tree.leaves]
-    return sum(least_bytes_of([stream], tree.load, seconds=seconds, bytes_per_s=rate) for stream in streams)
+    return sum(least_bytes_of([stream], tree.load, seconds=seconds) for stream in streams)
 
 
 def _rate(mbit_per_s: float) -> float:
