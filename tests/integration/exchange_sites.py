@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -108,11 +109,9 @@ def numbers(first: int, rows: int) -> pa.Table:
 
 def noise(seed: int, size_bytes: int) -> pa.Table:
     """Rows that do not compress."""
-    state, words = seed * 2_654_435_761 + 1, []
-    for _ in range(size_bytes // 8):
-        state = (state * 6_364_136_223_846_793_005 + 1_442_695_040_888_963_407) % 2**64
-        words.append(state)
-    return pa.table({"n": pa.array(words, pa.uint64())})
+    count = size_bytes // 8
+    words = pa.py_buffer(random.Random(seed).randbytes(8 * count))
+    return pa.table({"n": pa.Array.from_buffers(pa.uint64(), count, [None, words])})
 
 
 def rows_of(log: ChannelLog, epochs: range) -> list[int]:
