@@ -35,12 +35,23 @@ def compress(batch: pa.RecordBatch, *, level: int, planes: bool = True) -> Paylo
     return Payload(pa.Codec("zstd", compression_level=level).compress(raw, asbytes=True), raw.size)
 
 
-def decompress(frame: bytes | memoryview, raw_bytes: int, schema: pa.Schema) -> pa.RecordBatch:
+def decompress(
+    frame: bytes | memoryview, raw_bytes: int, schema: pa.Schema, rows: range | None = None
+) -> pa.RecordBatch:
     """Return the rows of a payload.
+
+    Args:
+        frame: the payload.
+        raw_bytes: its length when it is decompressed.
+        schema: of the rows.
+        rows: only these are wanted; None: all.
 
     Raises:
         ValueError, OSError: the frame is damaged, or has other rows than its schema says; pa.ArrowInvalid is a
             ValueError.
     """
     raw = pa.decompress(frame, decompressed_size=raw_bytes, codec="zstd")
-    return from_planes(raw, schema) if are_planes(raw) else pa.ipc.read_record_batch(raw, schema)
+    if are_planes(raw):
+        return from_planes(raw, schema, rows)
+    batch = pa.ipc.read_record_batch(raw, schema)
+    return batch if rows is None else batch.slice(rows.start, len(rows))

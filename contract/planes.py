@@ -52,15 +52,18 @@ def are_planes(raw: pa.Buffer) -> bool:
     return bool(raw.size >= _ROWS.size and _ROWS.unpack(raw[: _ROWS.size])[0] != _MESSAGE)
 
 
-def from_planes(raw: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the rows.
+def from_planes(raw: pa.Buffer, schema: pa.Schema, rows: range | None = None) -> pa.RecordBatch:
+    """Return the rows, or only some that follow each other: planes of others are not put together.
 
     Raises:
-        ValueError: the bytes are not rows of this schema by planes. pa.ArrowInvalid is one.
+        ValueError: the bytes are not rows of this schema by planes, or do not have those rows. pa.ArrowInvalid is one.
     """
     reader = _Reader(raw)
-    (rows,) = _ROWS.unpack(reader.take(_ROWS.size))
-    columns = [_take(reader, column.type, rows) for column in schema]
+    (count,) = _ROWS.unpack(reader.take(_ROWS.size))
+    wanted = range(count) if rows is None else rows
+    if wanted.stop > count:
+        raise ValueError(f"row {wanted.stop - 1} was asked for, and there are {count}")
+    columns = [_take(reader, column.type, count, wanted) for column in schema]
     reader.check_at_end()
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -143,27 +146,40 @@ class _Reader:
         piece, self._at = self._raw[self._at : end], end
         return piece
 
-    def planes(self, count: int, width: int) -> pa.Buffer:
-        """Return so many values of that width, whose planes are next. Raises ValueError as `take` does."""
+    def bits(self, count: int, rows: range) -> pa.Buffer:
+        """Return the bits of these of so many rows, which are next. Raises ValueError as `take` does."""
+        found = pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(self.take(_bits(count)))])
+        # The result of a function begins with the first bit of its buffer, whereas a slice may begin with another.
+        return found.buffers()[1] if len(rows) == count else pc.or_(*[found[rows.start : rows.stop]] * 2).buffers()[1]
+
+    def planes(self, count: int, width: int, rows: range) -> pa.Buffer:
+        """Return these of so many values of that width, whose planes are next. Raises ValueError as `take` does."""
         found = self.take(count * width)
         if width == 1:
-            return pa.py_buffer(found)
-        values = bytearray(count * width)
+            return pa.py_buffer(found[rows.start : rows.stop])
+        values = bytearray(len(rows) * width)
         for plane in range(width):
-            values[plane::width] = found[plane * count : (plane + 1) * count]
+            values[plane::width] = found[plane * count + rows.start : plane * count + rows.stop]
         return pa.py_buffer(values)
 
-    def lengths(self, count: int) -> tuple[pa.Buffer, int]:
-        """Return the offsets of so many lengths, whose planes are next, and where they end.
+    def ends(self, count: int, rows: range) -> tuple[pa.Buffer, range, int]:
+        """Return where the items of these of so many rows end, whose planes of lengths are next.
+
+        Returns:
+            The offsets, of which the first is 0; which of all items they are; how many items all rows have.
 
         Raises:
             ValueError: fewer bytes are left, or they are no lengths.
         """
-        lengths = pa.Array.from_buffers(_LENGTH, count, [None, self.planes(count, _LENGTH.bit_width // 8)])
+        lengths = pa.Array.from_buffers(
+            _LENGTH, count, [None, self.planes(count, _LENGTH.bit_width // 8, range(count))]
+        )
         if count and pc.min(lengths).as_py() < 0:
             raise ValueError("a length is negative")
         ends = pa.concat_arrays([pa.array([0], _LENGTH), pc.cumulative_sum_checked(lengths)])
-        return ends.buffers()[1], ends[-1].as_py()
+        first, last = ends[rows.start], ends[rows.stop]
+        offsets = pc.subtract(ends[rows.start : rows.stop + 1], first) if len(rows) < count else ends
+        return offsets.buffers()[1], range(first.as_py(), last.as_py()), ends[-1].as_py()
 
     def check_at_end(self) -> None:
         """Raises ValueError when there is more."""
@@ -171,18 +187,20 @@ class _Reader:
             raise ValueError(f"{len(self._raw) - self._at} bytes are left over")
 
 
-def _take(reader: _Reader, kind: pa.DataType, count: int) -> pa.Array:
+def _take(reader: _Reader, kind: pa.DataType, count: int, rows: range) -> pa.Array:
     if pa.types.is_null(kind):
-        return pa.nulls(count)
-    valid = pa.py_buffer(reader.take(_bits(count))) if reader.take(1)[0] else None
+        return pa.nulls(len(rows))
+    valid = reader.bits(count, rows) if reader.take(1)[0] else None
     if pa.types.is_struct(kind):
-        fields = [_take(reader, kind.field(index).type, count) for index in range(kind.num_fields)]
-        return pa.Array.from_buffers(kind, count, [valid], children=fields)
+        fields = [_take(reader, kind.field(index).type, count, rows) for index in range(kind.num_fields)]
+        return pa.Array.from_buffers(kind, len(rows), [valid], children=fields)
     if pa.types.is_boolean(kind):
-        return pa.Array.from_buffers(kind, count, [valid, pa.py_buffer(reader.take(_bits(count)))])
+        return pa.Array.from_buffers(kind, len(rows), [valid, reader.bits(count, rows)])
     if _is_fixed(kind):
-        return pa.Array.from_buffers(kind, count, [valid, reader.planes(count, kind.bit_width // 8)])
-    offsets, end = reader.lengths(count)
+        return pa.Array.from_buffers(kind, len(rows), [valid, reader.planes(count, kind.bit_width // 8, rows)])
+    offsets, items, count_of_items = reader.ends(count, rows)
     if _is_list(kind):
-        return pa.Array.from_buffers(kind, count, [valid, offsets], children=[_take(reader, kind.field(0).type, end)])
-    return pa.Array.from_buffers(kind, count, [valid, offsets, pa.py_buffer(reader.take(end))])
+        children = [_take(reader, kind.field(0).type, count_of_items, items)]
+        return pa.Array.from_buffers(kind, len(rows), [valid, offsets], children=children)
+    text = reader.take(count_of_items)[items.start : items.stop]
+    return pa.Array.from_buffers(kind, len(rows), [valid, offsets, pa.py_buffer(text)])

@@ -61,8 +61,8 @@ def encode(table: pa.Table, *, level: int = USUAL_LEVEL, planes: bool = True) ->
     )
 
 
-def decode(encoded: EncodedRows) -> pa.Table:
-    """Decode the rows.
+def decode(encoded: EncodedRows, rows: range | None = None) -> pa.Table:
+    """Decode the rows, or only these.
 
     Raises:
         CorruptEpochError: the payload does not match its checksum, or is not what its schema says.
@@ -70,12 +70,38 @@ def decode(encoded: EncodedRows) -> pa.Table:
     verify(encoded)
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(encoded.schema))
-        batch = decompress(encoded.payload, encoded.raw_bytes, schema)
+        batch = decompress(encoded.payload, encoded.raw_bytes, schema, rows)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptEpochError(f"payload cannot be decoded: {error}") from error
-    if batch.num_rows != encoded.rows:
+    if rows is None and batch.num_rows != encoded.rows:
         raise CorruptEpochError(f"payload holds {batch.num_rows} rows instead of {encoded.rows}")
     return pa.Table.from_batches([batch])
+
+
+def decode_part(
+    encoded: EncodedRows, ranges: Sequence[BinRange], *, columns: Sequence[str] = (), bins: Sequence[int] = ()
+) -> pa.Table:
+    """Decode some columns and bins; empty means all. Rows of bins before and after them are not put together.
+
+    Raises:
+        ChannelRequestError: a column does not exist, or the rows are not grouped by bin.
+        CorruptEpochError: as `decode`.
+    """
+    if bins:
+        if not ranges:
+            raise ChannelRequestError("rows are not grouped by bin", hint="ask for all bins")
+        runs = _runs(ranges, frozenset(bins)) or [range(0)]
+        first = runs[0].start
+        table = decode(encoded, range(first, runs[-1].stop))
+        if len(runs) > 1:
+            # One chunk, for a slice would keep the rows between in memory.
+            table = pa.concat_tables(table.slice(run.start - first, len(run)) for run in runs).combine_chunks()
+    else:
+        table = decode(encoded)
+    missing = [name for name in columns if name not in table.column_names]
+    if missing:
+        raise ChannelRequestError(f"no column {missing[0]}", hint=f"columns are {', '.join(table.column_names)}")
+    return table.select(list(columns)) if columns else table
 
 
 def verify(encoded: EncodedRows) -> None:
@@ -105,34 +131,14 @@ def group_by_bin(table: pa.Table) -> tuple[pa.Table, tuple[BinRange, ...]]:
     return table.drop_columns([BIN_COLUMN]).take(order), tuple(ranges)
 
 
-def select(table: pa.Table, ranges: Sequence[BinRange], *, columns: Sequence[str], bins: Sequence[int]) -> pa.Table:
-    """Select columns and bins; empty means all.
-
-    Raises:
-        ChannelRequestError: a column does not exist, or the rows are not grouped by bin.
-    """
-    if bins:
-        if not ranges:
-            raise ChannelRequestError("rows are not grouped by bin", hint="ask for all bins")
-        parts = [table.slice(first_row, rows) for first_row, rows in _runs(ranges, frozenset(bins))]
-        table = pa.concat_tables(parts) if parts else table.slice(0, 0)
-    missing = [name for name in columns if name not in table.column_names]
-    if missing:
-        raise ChannelRequestError(f"no column {missing[0]}", hint=f"columns are {', '.join(table.column_names)}")
-    return table.select(list(columns)) if columns else table
-
-
-def _runs(ranges: Sequence[BinRange], wanted: Collection[int]) -> list[tuple[int, int]]:
-    """First row and length of the rows of these bins; bins that follow each other are one run."""
-    runs: list[tuple[int, int]] = []
+def _runs(ranges: Sequence[BinRange], wanted: Collection[int]) -> list[range]:
+    """The rows of these bins; bins that follow each other are one run."""
+    runs: list[range] = []
     for item in ranges:
         if item.bin not in wanted:
             continue
-        if runs and sum(runs[-1]) == item.first_row:
-            first_row, rows = runs.pop()
-            runs.append((first_row, rows + item.rows))
-        else:
-            runs.append((item.first_row, item.rows))
+        first = runs.pop().start if runs and runs[-1].stop == item.first_row else item.first_row
+        runs.append(range(first, item.first_row + item.rows))
     return runs
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from machine.faults import reached
 from site_agent.base.errors import ChannelError, CorruptEpochError, TrimmedEpochError
 from site_agent.base.faults import FaultPoint
-from site_agent.channels.codec import EncodedRows, decode, select
+from site_agent.channels.codec import EncodedRows, decode_part
 from site_agent.channels.directory import ChannelDirectory
 from site_agent.channels.epoch_file import EpochHeader
 from site_agent.channels.manifest import EpochManifest
@@ -83,7 +83,7 @@ class Epochs:
         manifest, encoded = self.read_encoded(epoch)
         if encoded is None:
             return None
-        table = select(decode(encoded), manifest.bins, columns=columns, bins=bins)
+        table = decode_part(encoded, manifest.bins, columns=columns, bins=bins)
         return table if table.num_rows else None
 
     def read_encoded(self, epoch: int) -> tuple[EpochManifest, EncodedRows | None]:

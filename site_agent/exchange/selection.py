@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from site_agent.channels.codec import EncodedRows, decode, encode, select
+from site_agent.channels.codec import EncodedRows, decode_part, encode
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EpochManifest, select_bins
 
@@ -33,7 +33,7 @@ def read_selected(log: ChannelLog, epoch: int, selection: Selection) -> tuple[Ep
     manifest, encoded = log.epochs.read_encoded(epoch)
     if encoded is None or selection.as_stored:
         return manifest, encoded
-    table = select(decode(encoded), manifest.bins, columns=selection.columns, bins=selection.bins)
+    table = decode_part(encoded, manifest.bins, columns=selection.columns, bins=selection.bins)
     bins = select_bins(manifest.bins, selection.bins) if selection.bins else manifest.bins
     if not table.num_rows:
         return replace(manifest, rows=0, size_bytes=0, raw_bytes=0, crc32=0, bins=()), None

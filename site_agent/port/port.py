@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from site_agent.base.errors import CorruptEpochError
 from site_agent.base.waiting import first_of
-from site_agent.channels.codec import BIN_COLUMN, decode, select
-from site_agent.channels.manifest import EndMark, EpochManifest
+from site_agent.channels.codec import BIN_COLUMN, decode_part
+from site_agent.channels.manifest import EndMark, EpochManifest, select_bins
 from site_agent.port.inputs import InputState, Origin, Pick, PortInput, pick_epochs
 from site_agent.port.watermark import InputWatermark, port_watermark
 from site_agent.router import Router
@@ -362,16 +362,15 @@ def _read(picks: Sequence[Pick]) -> list[tuple[EpochManifest, pa.Table | None]]:
 
 def _rows_of(pick: Pick) -> tuple[EpochManifest, pa.Table | None]:
     manifest, encoded = pick.state.log.epochs.read_encoded(pick.epoch)
-    rows = None if encoded is None else decode(encoded)
-    if rows is not None and manifest.bins and pick.state.source.with_bins:
-        values, counts = [item.bin for item in manifest.bins], [item.rows for item in manifest.bins]
-        rows = rows.append_column(BIN_COLUMN, pa.array(np.repeat(np.array(values, np.int64), counts)))
+    if encoded is None:
+        return manifest, None
     bins = pick.state.source.bins
-    if rows is None or not bins:
-        return manifest, rows
-    selected = select(rows, manifest.bins, columns=(), bins=bins)
-    # A copy: a slice would keep the rows of all bins in memory.
-    return manifest, selected.take(pa.array(np.arange(selected.num_rows))) if selected.num_rows else None
+    rows = decode_part(encoded, manifest.bins, bins=bins)
+    if manifest.bins and pick.state.source.with_bins:
+        own = select_bins(manifest.bins, bins) if bins else manifest.bins
+        values, counts = [item.bin for item in own], [item.rows for item in own]
+        rows = rows.append_column(BIN_COLUMN, pa.array(np.repeat(np.array(values, np.int64), counts)))
+    return manifest, rows if rows.num_rows else None
 
 
 def _waiting_rows(state: InputState) -> int:

@@ -14,7 +14,7 @@ from planner.graph.plan import DraftPlan
 from planner.planning import Planning, planned_with
 from planner.sql.dialect import exp, parse_template, render
 from planner.values.names import BIN_COLUMN
-from site_agent.channels.codec import group_by_bin, select
+from site_agent.channels.codec import decode_part, encode, group_by_bin
 from site_agent.engine.spark import SparkEngine
 from tests.integration.test_split_aggregates import CATALOG, START, analyzed, run
 from tests.unit.planner.build import select_of
@@ -94,7 +94,7 @@ def results(engine: SparkEngine, draft: DraftPlan) -> Counter[tuple[Any, ...]]:
     grouped, ranges = group_by_bin(run(engine, draft.stage("s1").sql, ROWS))
     for vertex in merge.vertices:
         own = merge.bins(vertex.partition)
-        rows = grouped if own is None else select(grouped, ranges, columns=(), bins=tuple(own))
+        rows = grouped if own is None else decode_part(encode(grouped), ranges, bins=tuple(own))
         if rows.num_rows:
             found.update(tuple(row.values()) for row in run(engine, merge.sql, rows).to_pylist())
     return found

@@ -72,6 +72,23 @@ def test_rows_come_back(batch: pa.RecordBatch, first: int, count: int) -> None:
         assert found.equals(some)
 
 
+@given(_batches(), st.data())
+def test_some_rows_come_alone(batch: pa.RecordBatch, data: st.DataObject) -> None:
+    whole = _as_read(batch)
+    last = data.draw(st.integers(0, whole.num_rows))
+    rows = range(data.draw(st.integers(0, last)), last)
+    found = from_planes(pa.py_buffer(to_planes(whole)), batch.schema, rows)
+    found.validate(full=True)
+    if batch.num_columns:
+        assert found.equals(whole.slice(rows.start, len(rows)))
+
+
+def test_rows_that_are_not_there_are_an_error() -> None:
+    raw = pa.py_buffer(to_planes(_as_read(pa.record_batch({"n": [1, 2]}))))
+    with pytest.raises(ValueError, match="there are 2"):
+        from_planes(raw, pa.schema([("n", pa.int64())]), range(1, 3))
+
+
 def test_bytes_are_those_of_the_documentation() -> None:
     batch = pa.record_batch({"n": pa.array([1, 2, None], pa.int16()), "t": pa.array(["a", "", "bcd"])})
     numbers = b"\1" + b"\x03" + bytes([1, 2, 0]) + bytes([0, 0, 0])

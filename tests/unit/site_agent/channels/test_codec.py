@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from site_agent.base.errors import ChannelError, ChannelRequestError, CorruptEpochError
-from site_agent.channels.codec import decode, encode, group_by_bin, select
+from site_agent.channels.codec import decode, decode_part, encode, group_by_bin
 from site_agent.channels.manifest import BinRange, select_bins
 
 EVERY_TYPE = pa.table(
@@ -80,10 +80,10 @@ def test_a_payload_that_is_not_what_is_said_of_it_is_noticed() -> None:
 binned = st.lists(st.tuples(st.integers(0, 5), st.integers()), min_size=1, max_size=40)
 
 
-@given(rows=binned, wanted=st.frozensets(st.integers(0, 6), min_size=1))
+@given(rows=binned, wanted=st.frozensets(st.integers(0, 6), min_size=1), planes=st.booleans())
 @settings(max_examples=100, deadline=None)
 def test_rows_are_grouped_by_bin_in_their_order_and_can_be_selected(
-    rows: list[tuple[int, int]], wanted: frozenset[int]
+    rows: list[tuple[int, int]], wanted: frozenset[int], planes: bool
 ) -> None:
     small = [(b, v % 2**31) for b, v in rows]
     table = pa.table(
@@ -95,7 +95,7 @@ def test_rows_are_grouped_by_bin_in_their_order_and_can_be_selected(
     assert {r.bin: values[r.first_row : r.first_row + r.rows] for r in ranges} == {
         b: [v for bin_, v in small if bin_ == b] for b, _ in small
     }
-    chosen = select(grouped, ranges, columns=(), bins=tuple(wanted)).column("v").to_pylist()
+    chosen = decode_part(encode(grouped, planes=planes), ranges, bins=tuple(wanted)).column("v").to_pylist()
     assert chosen == [v for b, v in sorted(small, key=lambda row: row[0]) if b in wanted]
     renumbered = select_bins(ranges, tuple(wanted))
     assert sum(r.rows for r in renumbered) == len(chosen)
@@ -110,17 +110,17 @@ def test_rows_without_a_bin_are_refused() -> None:
 def test_a_table_without_bins_is_left_alone() -> None:
     assert group_by_bin(EVERY_TYPE) == (EVERY_TYPE, ())
     with pytest.raises(ChannelRequestError, match="not grouped"):
-        select(EVERY_TYPE, (), columns=(), bins=(1,))
+        decode_part(encode(EVERY_TYPE), (), bins=(1,))
 
 
 def test_columns_come_in_the_order_asked_for() -> None:
-    assert select(EVERY_TYPE, (), columns=("text", "long"), bins=()).column_names == ["text", "long"]
+    assert decode_part(encode(EVERY_TYPE), (), columns=("text", "long")).column_names == ["text", "long"]
     with pytest.raises(ChannelRequestError, match="no column nope") as caught:
-        select(EVERY_TYPE, (), columns=("text", "nope"), bins=())
+        decode_part(encode(EVERY_TYPE), (), columns=("text", "nope"))
     assert "long, text" in caught.value.hint
 
 
 def test_missing_bins_give_no_rows() -> None:
     grouped, ranges = group_by_bin(pa.table({"v": [1], "_bin": pa.array([3], pa.int32())}))
     assert ranges == (BinRange(3, 0, 1),)
-    assert select(grouped, ranges, columns=(), bins=(4,)).num_rows == 0
+    assert decode_part(encode(grouped), ranges, bins=(4,)).num_rows == 0
