@@ -20,13 +20,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 _ROWS = struct.Struct("<I")
 _MESSAGE = 0xFFFFFFFF
 """An encapsulated Arrow message begins with it."""
-_LENGTH = pa.int32()
+_LENGTH = np.dtype("<i4")
+Lengths = npt.NDArray[np.int32]
 
 
 def can_be_planes(schema: pa.Schema) -> bool:
@@ -118,17 +121,14 @@ def _put(array: pa.Array, add: Callable[[bytes], None]) -> None:
 
 def _put_lengths(offsets: pa.Buffer, count: int, add: Callable[[bytes], None]) -> int:
     """Add the planes of the lengths, and return their sum."""
-    ends = pa.Array.from_buffers(_LENGTH, count + 1, [None, offsets])
-    _put_planes(pc.subtract(ends[1:], ends[:-1]).buffers()[1], count, _LENGTH.bit_width // 8, add)
-    end: int = ends[-1].as_py()
-    return end
+    ends = np.frombuffer(offsets, _LENGTH, count + 1)
+    _put_planes(np.diff(ends), count, _LENGTH.itemsize, add)
+    return int(ends[-1])
 
 
-def _put_planes(values: pa.Buffer, count: int, width: int, add: Callable[[bytes], None]) -> None:
+def _put_planes(values: pa.Buffer | Lengths, count: int, width: int, add: Callable[[bytes], None]) -> None:
     if count:
-        data = values.to_pybytes()[: count * width]
-        for plane in range(width):
-            add(data[plane::width])
+        add(np.frombuffer(values, np.uint8, count * width).reshape(count, width).T.tobytes())
 
 
 class _Reader:
@@ -157,10 +157,8 @@ class _Reader:
         found = self.take(count * width)
         if width == 1:
             return pa.py_buffer(found[rows.start : rows.stop])
-        values = bytearray(len(rows) * width)
-        for plane in range(width):
-            values[plane::width] = found[plane * count + rows.start : plane * count + rows.stop]
-        return pa.py_buffer(values)
+        planes = np.frombuffer(found, np.uint8).reshape(width, count)
+        return pa.py_buffer(np.ascontiguousarray(planes[:, rows.start : rows.stop].T))
 
     def ends(self, count: int, rows: range) -> tuple[pa.Buffer, range, int]:
         """Return where the items of these of so many rows end, whose planes of lengths are next.
@@ -171,15 +169,13 @@ class _Reader:
         Raises:
             ValueError: fewer bytes are left, or they are no lengths.
         """
-        lengths = pa.Array.from_buffers(
-            _LENGTH, count, [None, self.planes(count, _LENGTH.bit_width // 8, range(count))]
-        )
-        if count and pc.min(lengths).as_py() < 0:
-            raise ValueError("a length is negative")
-        ends = pa.concat_arrays([pa.array([0], _LENGTH), pc.cumulative_sum_checked(lengths)])
-        first, last = ends[rows.start], ends[rows.stop]
-        offsets = pc.subtract(ends[rows.start : rows.stop + 1], first) if len(rows) < count else ends
-        return offsets.buffers()[1], range(first.as_py(), last.as_py()), ends[-1].as_py()
+        lengths = np.frombuffer(self.planes(count, _LENGTH.itemsize, range(count)), _LENGTH)
+        ends = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+        if count and (lengths.min() < 0 or ends[-1] > np.iinfo(_LENGTH).max):
+            raise ValueError("a length is negative, or all of them together are too much")
+        items = range(int(ends[rows.start]), int(ends[rows.stop]))
+        offsets = (ends[rows.start : rows.stop + 1] - items.start).astype(_LENGTH)
+        return pa.py_buffer(offsets), items, int(ends[-1])
 
     def check_at_end(self) -> None:
         """Raises ValueError when there is more."""
