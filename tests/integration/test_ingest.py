@@ -225,7 +225,7 @@ def test_a_full_log_makes_pushes_wait_and_loses_nothing(client: selat.Client, si
 
 
 def test_a_waiting_push_is_told_why(site: IngestSite) -> None:
-    site.assign(orders(retention_bytes="1000"), readers=["q.s1.us"])
+    site.assign(orders(retention_bytes="600"), readers=["q.s1.us"])
     held: list[ingest_pb2.PushResponse] = []
 
     def send() -> None:
