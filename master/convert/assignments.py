@@ -124,8 +124,9 @@ def _input_to_proto(item: ChannelInput) -> site_pb2.ChannelInput:
 
 
 def _merge_to_proto(merge: Merge) -> site_pb2.MergeSpec:
+    shifted = merge.offset or (merge.panes and merge.pane != merge.period)
     return site_pb2.MergeSpec(
-        window_column="" if merge.panes else merge.window_column,
+        window_column="" if merge.panes or shifted else merge.window_column,
         window_us=duration_us(merge.window),
         combine_sql=merge.combine_sql,
         slide_us=duration_us(merge.slide) if merge.slide else 0,
@@ -133,8 +134,13 @@ def _merge_to_proto(merge: Merge) -> site_pb2.MergeSpec:
             site_pb2.MergeView(view=view.view, combine_sql=view.combine_sql, required=view.required)
             for view in merge.views
         ],
-        pane_column=merge.window_column if merge.panes else "",
+        pane_column=merge.window_column if merge.panes and not shifted else "",
         by_bins=merge.by_bins,
         ranges=[site_pb2.RangeResult(view=found.view, sql=found.sql) for found in merge.ranges],
         over_ranges_sql=merge.over_ranges_sql,
+        shifted=_shifted(merge) if shifted else None,
     )
+
+
+def _shifted(merge: Merge) -> site_pb2.ShiftedWindows:
+    return site_pb2.ShiftedWindows(column=merge.window_column, panes=merge.panes, offset_us=duration_us(merge.offset))

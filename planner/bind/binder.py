@@ -12,13 +12,13 @@ from planner.bind.settled import settle_calls
 from planner.functions.traits import TIME_UNIT_FUNCTIONS, WINDOW
 from planner.graph.expressions import enclosed, is_aggregate, placed, replace_each
 from planner.sql.dialect import exp, offset_of, parts_of, render
-from planner.sql.intervals import format_interval, format_windows, parse_interval
+from planner.sql.intervals import format_interval, format_windows, pane_of, parse_interval
 from planner.sql.refusals import check_unit, function_name, refuse
 from planner.values.errors import UnknownColumnError
 
 WINDOW_FIELDS = ("start", "end")
 WINDOW_FORM = "window(ts, '10 seconds')"
-MAX_WINDOWS_OF_A_ROW = 1000
+MAX_PANES_OF_A_WINDOW = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,9 @@ class Window:
     """The canonical call; equal calls are equal nodes."""
     length: timedelta
     slide: timedelta
-    """The length itself when windows follow one another; else a part of which the length is a multiple."""
+    """The length itself when windows follow one another; else it is shorter."""
+    offset: timedelta = timedelta(0)
+    """A window begins so long after 1970 began; shorter than the slide."""
 
     @property
     def view(self) -> str:
@@ -40,9 +42,9 @@ class Window:
 
     @property
     def panes(self) -> exp.Expr:
-        """The call of the windows that follow one another, one slide long: every window is made up of them."""
-        time = self.node.expressions[0].copy()
-        return exp.Anonymous(this=WINDOW, expressions=[time, exp.Literal.string(format_interval(self.slide))])
+        """The call of the windows that follow one another of which every window is made up."""
+        pane = pane_of(self.length, self.slide)
+        return _call(self.node.expressions[0].copy(), pane, pane, self.offset % pane)
 
     @property
     def overlaps(self) -> bool:
@@ -51,12 +53,12 @@ class Window:
 
     @property
     def words(self) -> str:
-        """Length and slide, for people."""
-        return format_windows(self.length, self.slide)
+        """Length, slide and offset, for people."""
+        return format_windows(self.length, self.slide, self.offset)
 
     def like(self, other: Window) -> bool:
         """Whether windows of both begin and end at the same instants."""
-        return (self.length, self.slide) == (other.length, other.slide)
+        return (self.length, self.slide, self.offset) == (other.length, other.slide, other.offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,13 +188,13 @@ def window_of(call: exp.Expr, scope: Scope) -> Window:
     """The window that a `window(...)` call means.
 
     Raises:
-        UnsupportedSqlError: it is not a window of literal length and slide over a stream's event time.
+        UnsupportedSqlError: it is not a window of literal length, slide and offset over a stream's event time.
     """
     arguments = call.expressions
     source = scope.source
     form = f"window({scope.stream.relation.event_time}, '10 seconds')"
-    if len(arguments) not in (2, 3):
-        message = "shifted windows are not possible" if len(arguments) > 3 else "window needs a length"
+    if len(arguments) not in (2, 3, 4):
+        message = "window needs a length" if len(arguments) < 2 else "window has a length, a slide and an offset"
         raise refuse(call, source, message, f"{form} is possible, with a slide {form[:-1]}, '5 seconds').")
     column = arguments[0]
     if isinstance(column, exp.Column) and "bound" not in column.meta:
@@ -201,12 +203,18 @@ def window_of(call: exp.Expr, scope: Scope) -> Window:
     if stream is None:
         at = arguments[0] if offset_of(arguments[0]) is not None else call
         raise refuse(at, source, "window must be on the stream's event-time column", _event_time_hint(scope, form))
-    lengths = [length_of(argument, call, scope) for argument in arguments[1:]]
-    _check_slide(arguments[-1], call, scope, lengths)
-    bound = event_time_of(stream)
-    distinct = dict.fromkeys(lengths)
-    texts = [exp.Literal.string(format_interval(length)) for length in distinct]
-    return Window(exp.Anonymous(this=WINDOW, expressions=[bound, *texts]), lengths[0], lengths[-1])
+    lengths = [length_of(argument, call, scope) for argument in arguments[1:3]]
+    length, slide = lengths[0], lengths[-1]
+    _check_slide(arguments[len(lengths)], call, scope, length, slide)
+    offset = _offset_of(arguments[3], call, scope) % slide if len(arguments) > 3 else timedelta(0)
+    return Window(_call(event_time_of(stream), length, slide, offset), length, slide, offset)
+
+
+def _call(time: exp.Expr, length: timedelta, slide: timedelta, offset: timedelta) -> exp.Expr:
+    """The canonical call of these windows."""
+    lengths = [length] if slide == length and not offset else [length, slide]
+    texts = [exp.Literal.string(format_interval(part)) for part in (*lengths, *([offset] if offset else []))]
+    return exp.Anonymous(this=WINDOW, expressions=[time, *texts])
 
 
 def event_time_of(stream: Member) -> exp.Column:
@@ -242,29 +250,47 @@ def length_of(argument: exp.Expr, call: exp.Expr, scope: Scope) -> timedelta:
     length = _literal_length(argument)
     if not length:
         what = "length" if argument is call.expressions[1] else "slide"
-        at = argument if offset_of(argument) is not None else call
-        raise refuse(
-            at, scope.source, f"the window's {what} must be a literal of fixed length", f"{WINDOW_FORM} is possible."
-        )
+        message = f"the window's {what} must be a literal of fixed length"
+        raise refuse(_at(argument, call), scope.source, message, f"{WINDOW_FORM} is possible.")
     return length
 
 
-def _check_slide(argument: exp.Expr, call: exp.Expr, scope: Scope, lengths: list[timedelta]) -> None:
-    length, slide = lengths[0], lengths[-1]
-    at = argument if offset_of(argument) is not None else call
-    if length % slide:
+def _offset_of(argument: exp.Expr, call: exp.Expr, scope: Scope) -> timedelta:
+    """The offset that the last argument of a window call says; it may be negative.
+
+    Raises:
+        UnsupportedSqlError: it is no literal of fixed length.
+    """
+    bare = argument.this if isinstance(argument, exp.Neg) else argument
+    sign = -1 if bare is not argument else 1
+    if isinstance(bare, exp.Literal) and bare.is_string and bare.name.strip().startswith("-"):
+        sign, bare = -1, exp.Literal.string(bare.name.strip()[1:])
+    offset = _literal_length(bare)
+    if offset is None:
+        message = "the window's offset must be a literal of fixed length"
+        hint = "window(ts, '1 hour', '1 hour', '15 minutes') is possible."
+        raise refuse(_at(argument, call), scope.source, message, hint)
+    return sign * offset
+
+
+def _at(argument: exp.Expr, call: exp.Expr) -> exp.Expr:
+    """What a refusal of an argument points at."""
+    return argument if offset_of(argument) is not None else call
+
+
+def _check_slide(argument: exp.Expr, call: exp.Expr, scope: Scope, length: timedelta, slide: timedelta) -> None:
+    if slide > length:
+        message = f"the slide {format_interval(slide)} is longer than the windows of {format_interval(length)}"
+        hint = "Rows between the windows would be in none: filter them by WHERE, or use longer windows."
+        raise refuse(_at(argument, call), scope.source, message, hint)
+    panes = length // pane_of(length, slide)
+    if panes > MAX_PANES_OF_A_WINDOW:
         raise refuse(
-            at,
+            _at(argument, call),
             scope.source,
-            f"the slide {format_interval(slide)} does not divide the length {format_interval(length)}",
-            "The length must be a multiple of the slide, as in window(ts, '10 seconds', '5 seconds').",
-        )
-    if length // slide > MAX_WINDOWS_OF_A_ROW:
-        raise refuse(
-            at,
-            scope.source,
-            f"a row would be in {length // slide} windows; at most {MAX_WINDOWS_OF_A_ROW} are possible",
-            "Use a longer slide or shorter windows.",
+            f"a window would be made up of {panes} parts, which its length and slide have in common; at most "
+            f"{MAX_PANES_OF_A_WINDOW} are possible",
+            "Use a longer slide or shorter windows, or ones with a longer common part.",
         )
 
 

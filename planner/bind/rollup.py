@@ -73,6 +73,9 @@ def _rollup(call: exp.Expr, scope: Scope, windows: Windows, below: StreamSelect)
 
 def _check_length(at: exp.Expr, scope: Scope, inner: Window, length: timedelta) -> None:
     own = format_interval(inner.length)
+    if inner.offset:
+        message = f"windows of {inner.words} do not fit into longer ones"
+        raise refuse(at, scope.source, message, "Let the windows of the sub-query begin without an offset.")
     if inner.slide != inner.length:
         message = f"windows of {own} every {format_interval(inner.slide)} overlap, and do not fit into longer ones"
         raise refuse(at, scope.source, message, "Let the windows of the sub-query follow one another.")

@@ -31,10 +31,11 @@ from planner.sql.dialect import exp
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Windows of this length; one begins every `slide`."""
+    """Windows of this length; one begins every `slide`, shifted by `offset`."""
 
     length: timedelta
     slide: timedelta
+    offset: timedelta = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True)

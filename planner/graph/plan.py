@@ -27,6 +27,7 @@ from planner.graph.logical import LogicalOperator
 from planner.graph.operators import Operator
 from planner.graph.whole import ScanOfTable, WholeQuery, WholeScan
 from planner.relations.catalog import Column, Function
+from planner.sql.intervals import pane_of
 from planner.values.adapting import Adapting
 from planner.values.edits import Edit
 from planner.values.errors import Position
@@ -79,14 +80,14 @@ class Merge:
     combine_sql: str
     """From partials of `input` to fewer partials of the same schema; empty when its rows are not partials."""
     slide: timedelta | None = None
-    """A window begins every so often, and the length is a multiple of it; None: as often as the length."""
+    """A window begins every so often; None: as often as the length."""
     views: tuple[MergeView, ...] = ()
     """The views whose rows wait; none: `input` alone, whose rows are partials. Other inputs are tables' copies."""
     combine: Operator | None = None
     """What `combine_sql` is the text of."""
     panes: bool = False
-    """True: `window_column` has the start of the row's pane, one period long; the row is of each window that the pane
-    lies in. False: it has the start of the row's window, as where none overlap and in plans from before panes."""
+    """True: `window_column` has the start of the row's pane; the row is of each window that the pane lies in. False: it
+    has the start of the row's window, as where none overlap and in plans from before panes."""
     by_bins: bool = False
     """Each result is made of rows of one bin, so the rows of some bins can be merged alone; `combine` says the bins."""
     ranges: tuple[RangeResult, ...] = ()
@@ -96,10 +97,18 @@ class Merge:
     """Over the views of `ranges`: the results."""
     over_ranges: Operator | None = None
     """`over_ranges_sql` is its text."""
+    offset: timedelta = timedelta(0)
+    """A window begins so long after 1970 began; shorter than the slide."""
 
     @property
     def period(self) -> timedelta:
+        """How often a window begins."""
         return self.slide or self.window
+
+    @property
+    def pane(self) -> timedelta:
+        """The length of panes."""
+        return pane_of(self.window, self.period)
 
 
 @dataclass(frozen=True, slots=True)

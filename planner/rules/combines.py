@@ -86,6 +86,7 @@ class _Combines:
     def _stage(self, sites: Sequence[str], read: Sequence[str]) -> str:
         merge, source = self.reader.merge, self.source
         assert merge is not None
+        period = merge.pane if merge.panes else merge.window
         own = [StageInput(source.id, INPUT_VIEW, same_site=True)] if set(sites) & set(source.pinned) else []
         # Rows that are sorted by key alone are smaller: there are bins only for parts that read some of them.
         last = not set(sites) & self.tree.over.keys()
@@ -97,10 +98,10 @@ class _Combines:
             inputs=(*own, *(StageInput(name, INPUT_VIEW) for name in read)),
             merge=Merge(
                 merge.window_column,
-                merge.period if merge.panes else merge.window,
+                period,
                 "",
-                merge.slide,
                 combine=self.combine,
+                offset=merge.offset % period,
             ),
             columns=source.columns,
             body=replace(self.combine, bins=bins if last else (), numbered=True),

@@ -121,7 +121,7 @@ def _final(stage: Stage, top: Operator, cuts: Sequence[Cut], made: Sequence[Stag
         kind=StageKind.FINAL,
         pinned=(),
         inputs=tuple(StageInput(part.id, found.view) for part, found in zip(made, cuts, strict=True)),
-        merge=Merge(WINDOW_START, merge.window, "", merge.slide, views),
+        merge=Merge(WINDOW_START, merge.window, "", merge.slide, views, offset=merge.offset),
         body=top,
     )
 
@@ -146,6 +146,7 @@ def _part(stage: Stage, found: Cut, stage_id: str) -> Stage:
             () if alone else views,
             combine=views[0].combine if alone else None,
             panes=merge.panes,
+            offset=merge.offset,
         ),
         body=_with_views(found.body, found),
     )

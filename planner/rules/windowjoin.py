@@ -36,7 +36,7 @@ def add_window_join(plan: Stages, query: StreamSelect) -> str:
     body = rows.result()
     inputs, views = add_joined_rows(plan, query, rows)
     merge_id = plan.next_id(StageKind.MERGE, "m")
-    merge = Merge(WINDOW_START, window.length, "", window.slide, views, panes=window.overlaps)
+    merge = Merge(WINDOW_START, window.length, "", window.slide, views, panes=window.overlaps, offset=window.offset)
     plan.stages.append(Stage(id=merge_id, kind=StageKind.MERGE, body=body, pinned=(), inputs=inputs, merge=merge))
     plan.joins[merge_id] = JoinShape(
         window=window.length,

@@ -32,7 +32,7 @@ from planner.sharing.canonical import bracketed, integer_of, label, with_parts
 from planner.sharing.forms import Form, Term, generators, named_column, ranks, referred, renamed_columns
 from planner.sharing.vertices import Vertex
 from planner.sql.dialect import exp, name_node
-from planner.sql.intervals import format_interval, parse_interval
+from planner.sql.intervals import parse_interval
 from planner.sql.refusals import function_name
 from planner.values.names import BIN_COLUMN, INPUT_VIEW, RANK_COLUMN
 
@@ -321,27 +321,39 @@ def _coarser(wanted: Term, offered: Form) -> exp.Expr | None:
     window = _window_of(wanted.node)
     for name, term in offered.columns:
         other = _window_of(term.node) if term in (offered.keys or ()) else None
-        if window is None or other is None or window[0] != other[0] or other[1] != other[2]:
+        if window is None or other is None or window.time != other.time or other.length != other.slide:
             continue
-        length, slide = window[1:]
-        if length % other[1] or slide % other[1]:
+        if any(part % other.length for part in (window.length, window.slide, window.offset - other.offset)):
             continue
-        lengths = dict.fromkeys(map(format_interval, (length, slide)))
-        call = exp.Anonymous(
-            this=WINDOW, expressions=[named_column(INPUT_VIEW, name), *map(exp.Literal.string, lengths)]
-        )
+        call = exp.Anonymous(this=WINDOW, expressions=[named_column(INPUT_VIEW, name), *window.literals])
         return exp.Dot(this=call, expression=exp.Identifier(this="start", quoted=False))
     return None
 
 
-def _window_of(node: exp.Expr) -> tuple[str, timedelta, timedelta] | None:
-    """What the start of a window is of: the event time's label, the length, the slide."""
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """What the start of a window is of."""
+
+    time: str
+    """The label of the event time."""
+    length: timedelta
+    slide: timedelta
+    offset: timedelta
+    literals: tuple[exp.Expr, ...]
+    """As the call has them."""
+
+
+def _window_of(node: exp.Expr) -> _Window | None:
     if not isinstance(node, exp.Dot) or node.name != "start" or function_name(node.this) != WINDOW:
         return None
-    time, *lengths = node.this.expressions
-    known = [parse_interval(literal.name) for literal in lengths]
-    first, last = known[0], known[-1]
-    return None if first is None or last is None else (label(time), first, last)
+    time, *literals = node.this.expressions
+    known = [parse_interval(literal.name) for literal in literals]
+    lengths = [length for length in known if length is not None]
+    if not lengths or len(lengths) != len(known):
+        return None
+    offset = lengths[2] if len(lengths) > 2 else timedelta(0)
+    copies = tuple(literal.copy() for literal in literals)
+    return _Window(label(time), lengths[0], lengths[min(1, len(lengths) - 1)], offset, copies)
 
 
 def _fewer_of_a_rank(wanted: Form, offered: Form) -> Operator | None:

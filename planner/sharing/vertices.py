@@ -179,6 +179,7 @@ def _merge_parts(stage: Stage, places: Sequence[str], form: Form | None) -> list
     parts = [
         str(merge.window),
         str(merge.period),
+        *([f"shifted {merge.offset}"] if merge.offset else []),
         *(["panes"] if merge.panes else []),
         *(str(required.get(place)) for place in places),
     ]

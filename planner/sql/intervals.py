@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import timedelta
 
@@ -33,10 +34,17 @@ def parse_interval(text: str) -> timedelta | None:
     return total if at and total <= _MAX else None
 
 
-def format_windows(length: timedelta, slide: timedelta) -> str:
-    """The length of windows, and how often one begins where that is not the length."""
+def pane_of(length: timedelta, slide: timedelta) -> timedelta:
+    """The longest part of which windows of that length, one of which begins every `slide`, are made up."""
+    unit = timedelta(microseconds=1)
+    return math.gcd(length // unit, slide // unit) * unit
+
+
+def format_windows(length: timedelta, slide: timedelta, offset: timedelta = timedelta(0)) -> str:
+    """The length of windows, how often one begins where that is not the length, and how far they are shifted."""
     every = f" every {format_interval(slide)}" if slide != length else ""
-    return f"{format_interval(length)}{every}"
+    shifted = f", shifted by {format_interval(offset)}" if offset else ""
+    return f"{format_interval(length)}{every}{shifted}"
 
 
 def format_interval(length: timedelta) -> str:

@@ -22,7 +22,7 @@ from planner.graph.plan import (
     TreeCandidate,
 )
 from planner.graph.whole import ScanOfTable
-from planner.sql.intervals import format_interval
+from planner.sql.intervals import format_windows
 from planner.text.fields import Field, Section
 from planner.values.links import LinkFigures
 from planner.values.splits import NOTHING
@@ -95,6 +95,7 @@ def _merge_json(merge: Merge | None) -> dict[str, Any] | None:
         "window_column": merge.window_column,
         "window_s": merge.window.total_seconds(),
         "slide_s": merge.period.total_seconds(),
+        "offset_s": merge.offset.total_seconds(),
         "panes": merge.panes,
         "combine_sql": merge.combine_sql,
         "views": [
@@ -106,8 +107,7 @@ def _merge_json(merge: Merge | None) -> dict[str, Any] | None:
 def _merge_text(merge: Merge | None) -> str:
     if merge is None:
         return ""
-    every = f" every {format_interval(merge.period)}" if merge.period != merge.window else ""
-    return f"emits each window of {format_interval(merge.window)}{every} once, when it closes"
+    return f"emits each window of {format_windows(merge.window, merge.period, merge.offset)} once, when it closes"
 
 
 def _parts_json(s: StageOfPlan) -> list[dict[str, Any]]:

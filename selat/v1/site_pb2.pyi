@@ -1481,13 +1481,14 @@ class MergeSpec(_message.Message):
     BY_BINS_FIELD_NUMBER: _builtins.int
     RANGES_FIELD_NUMBER: _builtins.int
     OVER_RANGES_SQL_FIELD_NUMBER: _builtins.int
+    SHIFTED_FIELD_NUMBER: _builtins.int
     window_column: _builtins.str
     """Timestamp column of the input that holds a row's window start, and the windows' length. Empty: see `pane_column`."""
     window_us: _builtins.int
     combine_sql: _builtins.str
     """Spark SQL from partials to fewer partials of the same schema; used to compact open windows."""
     slide_us: _builtins.int
-    """A window begins every so often; the length is a multiple of it. 0: as often as the length."""
+    """A window begins every so often. 0: as often as the length."""
     pane_column: _builtins.str
     """Timestamp column of the input that holds the start of a row's pane, in the place of `window_column`: the row is in
     each window that the pane, a slide long, lies in, and has that window's start in this column when it closes.
@@ -1504,6 +1505,10 @@ class MergeSpec(_message.Message):
     def ranges(self) -> _containers.RepeatedCompositeFieldContainer[Global___RangeResult]:
         """Where results need the groups of all bins: what can be computed of the rows of some bins alone. Empty: nothing."""
 
+    @_builtins.property
+    def shifted(self) -> Global___ShiftedWindows:
+        """In the place of both columns, where windows are shifted or the slide does not divide the length."""
+
     def __init__(
         self,
         *,
@@ -1516,14 +1521,44 @@ class MergeSpec(_message.Message):
         by_bins: _builtins.bool = ...,
         ranges: _abc.Iterable[Global___RangeResult] | None = ...,
         over_ranges_sql: _builtins.str = ...,
+        shifted: Global___ShiftedWindows | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["shifted", b"shifted"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_bins", b"by_bins", "combine_sql", b"combine_sql", "over_ranges_sql", b"over_ranges_sql", "pane_column", b"pane_column", "ranges", b"ranges", "slide_us", b"slide_us", "views", b"views", "window_column", b"window_column", "window_us", b"window_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_bins", b"by_bins", "combine_sql", b"combine_sql", "over_ranges_sql", b"over_ranges_sql", "pane_column", b"pane_column", "ranges", b"ranges", "shifted", b"shifted", "slide_us", b"slide_us", "views", b"views", "window_column", b"window_column", "window_us", b"window_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MergeSpec: _TypeAlias = MergeSpec  # noqa: Y015
+
+@_typing.final
+class ShiftedWindows(_message.Message):
+    """Windows that agents of earlier versions would close at other instants: without a column, they fail the task."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLUMN_FIELD_NUMBER: _builtins.int
+    PANES_FIELD_NUMBER: _builtins.int
+    OFFSET_US_FIELD_NUMBER: _builtins.int
+    column: _builtins.str
+    panes: _builtins.bool
+    """The column has the start of a row's pane, as long as the greatest common divisor of the windows' length and slide."""
+    offset_us: _builtins.int
+    """A window begins so long after 1970 began; less than the slide."""
+    def __init__(
+        self,
+        *,
+        column: _builtins.str = ...,
+        panes: _builtins.bool = ...,
+        offset_us: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["column", b"column", "offset_us", b"offset_us", "panes", b"panes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShiftedWindows: _TypeAlias = ShiftedWindows  # noqa: Y015
 
 @_typing.final
 class RangeResult(_message.Message):

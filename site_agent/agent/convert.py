@@ -192,12 +192,13 @@ def _inputs(messages: Iterable[site_pb2.ChannelInput]) -> tuple[InputSpec, ...]:
 def _window(message: site_pb2.MergeSpec) -> WindowSpec:
     views = tuple(ViewSpec(v.view, v.combine_sql, v.required) for v in message.views)
     return WindowSpec(
-        column=message.pane_column or message.window_column,
+        column=message.shifted.column or message.pane_column or message.window_column,
         length_us=message.window_us,
         slide_us=message.slide_us or message.window_us,
         views=views or (ViewSpec(INPUT_VIEW, message.combine_sql),),
-        panes=bool(message.pane_column),
+        panes=message.shifted.panes or bool(message.pane_column),
         by_bins=message.by_bins or bool(message.ranges),
         ranges=tuple(RangeSpec(found.view, found.sql) for found in message.ranges),
         over_ranges_sql=message.over_ranges_sql,
+        offset_us=message.shifted.offset_us,
     )

@@ -228,8 +228,7 @@ class DeriveTask(Task):
         watermark_us = manifest.watermark_us if before is None else before.watermark_us
         if not begins or window is None or watermark_us is None:
             return False
-        periods = (watermark_us - window.length_us) // window.slide_us
-        context.progress.starts_at_us = (periods + 1) * window.slide_us
+        context.progress.starts_at_us = window.first_open_us(watermark_us)
         return before is None
 
     def _request(self, rows: pa.Table) -> EpochRequest:

@@ -138,8 +138,7 @@ class GatheringTask(PortTask):
         until_us, progress = self._port.incomplete_until_us, self._context.progress
         if until_us is None:
             return
-        period_us = self._window.slide_us
-        starts_at_us = (until_us // period_us + 1) * period_us
+        starts_at_us = self._window.next_start_us(until_us)
         if progress.starts_at_us is None or starts_at_us > progress.starts_at_us:
             self._state.open.begin_at(starts_at_us)
             progress.starts_at_us = starts_at_us

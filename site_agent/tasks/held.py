@@ -125,7 +125,7 @@ class HeldGroups:
         Returns:
             Where the first window begins that is not left out; `begun_us` where that is later.
         """
-        start_us = (until_us // self.spec.slide_us + 1) * self.spec.slide_us
+        start_us = self.spec.next_start_us(until_us)
         if begun_us is not None and start_us <= begun_us:
             return begun_us
         self.open.begin_at(start_us)

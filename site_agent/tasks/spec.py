@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from math import gcd
 
 from contract.tasks import ReadFrom
 from planner.graph.clientplan import ClientPlan
@@ -72,15 +73,34 @@ class WindowSpec:
     """The start of a row's window, or of its pane."""
     length_us: int
     slide_us: int
-    """A window begins every so often; the length is a multiple of it."""
+    """A window begins every so often."""
     views: tuple[ViewSpec, ...]
     panes: bool = False
-    """True: rows are of panes, a slide long, and so of each window that their pane lies in."""
+    """True: rows are of panes, and so of each window that their pane lies in."""
     by_bins: bool = False
     """True: all rows of a group, or rows that match, are in one bin; the rows of each bin can be merged alone."""
     ranges: tuple[RangeSpec, ...] = ()
     """None: the task's SQL gives the results of each range of bins. Else `over_ranges_sql` does, over these views."""
     over_ranges_sql: str = ""
+    offset_us: int = 0
+    """A window begins so long after 1970 began; less than the slide."""
+
+    @property
+    def pane_us(self) -> int:
+        """The length of panes: of windows that follow one another, their own."""
+        return gcd(self.length_us, self.slide_us)
+
+    def next_start_us(self, instant_us: int) -> int:
+        """The start of the first window that begins after an instant."""
+        return ((instant_us - self.offset_us) // self.slide_us + 1) * self.slide_us + self.offset_us
+
+    def first_open_us(self, watermark_us: int) -> int:
+        """The start of the first window that a watermark does not end."""
+        return self.next_start_us(watermark_us - self.length_us)
+
+    def last_end_us(self, watermark_us: int) -> int:
+        """The end of the last window that a watermark ends."""
+        return self.first_open_us(watermark_us) - self.slide_us + self.length_us
 
 
 @dataclass(frozen=True, slots=True)

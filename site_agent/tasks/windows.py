@@ -1,10 +1,9 @@
 """Open windows of a view of a merge: rows that wait until the watermark passes their window's end.
 
 State is input that was already combined: rows are kept as they came, and compacted by the stage's combine SQL when
-they have grown. Windows begin every slide, and the length is a multiple of it, so they end at multiples of the slide.
-A row says where its window starts. Where windows overlap it says where its *pane* starts, a slide long: it is in each
-window that the pane lies in, and stays until the last of them is closed. A window is closed when its end is not after
-the watermark.
+they have grown. A row says where its window starts. Where windows overlap it says where its *pane* starts, of which
+windows are made up: it is in each window that the pane lies in, and stays until the last of them is closed. A window is
+closed when its end is not after the watermark. Which windows there are is for `WindowSpec` to say.
 
 Rows that came since the last checkpoint are in memory, all others in runs on disk (`site_agent.state`); what memory
 has of those is a cache. A run's file keeps the rows of closed windows, too: they are left out when it is read.
@@ -102,7 +101,7 @@ class OpenWindows:
             kept = self._still_open(table)
             late += table.num_rows - kept.num_rows
             if self._spec.panes and self.closed_us is not None and kept.num_rows:
-                missed = pc.less_equal(starts_of(kept, self._spec.column), self.closed_us - self._spec.slide_us)
+                missed = pc.less(starts_of(kept, self._spec.column), self._spec.last_end_us(self.closed_us))
                 late += pc.sum(missed).as_py() or 0
             self._add_fresh(kept)
         return late
@@ -154,24 +153,23 @@ class OpenWindows:
         if watermark_us is None or (self.closed_us is not None and watermark_us <= self.closed_us):
             return
         self.closed_us = watermark_us
-        over_us = watermark_us - self._spec.length_us
+        open_us = self._open_from_us
         fresh, self._fresh = self._fresh, []
         for item in fresh:
             # A copy, so that a small remainder does not keep the large buffers it was filtered from alive.
-            rows = item.table if item.extent.first_us > over_us else self._still_open(item.table).combine_chunks()
+            rows = item.table if item.extent.first_us >= open_us else self._still_open(item.table).combine_chunks()
             self._add_fresh(rows)
-        self.runs = [run for run in self.runs if any(s.extent.last_us > over_us for s in run.run.segments)]
+        self.runs = [run for run in self.runs if any(s.extent.last_us >= open_us for s in run.run.segments)]
         for run in self.runs:
             cached = run.cached
-            if cached is not None and any(s.extent.first_us <= over_us for s in run.run.segments):
+            if cached is not None and any(s.extent.first_us < open_us for s in run.run.segments):
                 run.cached = self._still_open(cached).combine_chunks()
 
     def crosses_boundary(self, watermark_us: int | None) -> bool:
         """Whether moving the watermark there ends at least one window, with rows or without."""
         if watermark_us is None:
             return False
-        slide_us = self._spec.slide_us
-        return self.closed_us is None or watermark_us // slide_us > self.closed_us // slide_us
+        return self.closed_us is None or self._spec.last_end_us(watermark_us) > self._spec.last_end_us(self.closed_us)
 
     def fresh(self, bins: range = ALL_BINS) -> pa.Table | None:
         """The rows of these bins that no checkpoint has stored; None: there are none."""
@@ -228,9 +226,9 @@ class OpenWindows:
 
     def stored_open(self) -> Iterator[pa.Table]:
         """The rows of open windows that runs have, in pieces, each of one segment. Raises DamagedStateError."""
-        over_us = _BEFORE_ALL_US if self.closed_us is None else self.closed_us - self._spec.length_us
+        open_us = self._open_from_us
         for run in self.runs:
-            for table in run.read(lambda extent: extent.last_us > over_us):
+            for table in run.read(lambda extent: extent.last_us >= open_us):
                 rows = self._still_open(table)
                 if rows.num_rows:
                     yield rows
@@ -246,14 +244,22 @@ class OpenWindows:
         spec, closed_us = self._spec, self.closed_us
         if watermark_us is None or (closed_us is not None and watermark_us <= closed_us):
             return lambda _: False
-        by_us = watermark_us - (spec.slide_us if spec.panes else spec.length_us)
-        over_us = _BEFORE_ALL_US if closed_us is None else closed_us - spec.length_us
-        return lambda extent: extent.first_us <= by_us and extent.last_us > over_us and extent.meets(bins)
+        by_us = watermark_us - (spec.pane_us if spec.panes else spec.length_us)
+        open_us = self._open_from_us
+        return lambda extent: extent.first_us <= by_us and extent.last_us >= open_us and extent.meets(bins)
+
+    @property
+    def _open_from_us(self) -> int:
+        """The first start of rows of a window that is not closed."""
+        if self.closed_us is None:
+            return _BEFORE_ALL_US
+        spec = self._spec
+        return spec.first_open_us(self.closed_us) if spec.panes else self.closed_us - spec.length_us + 1
 
     def _still_open(self, table: pa.Table) -> pa.Table:
         if self.closed_us is None or not table.num_rows:
             return table
-        return table.filter(pc.greater(starts_of(table, self._spec.column), self.closed_us - self._spec.length_us))
+        return table.filter(pc.greater_equal(starts_of(table, self._spec.column), self._open_from_us))
 
     def _of_windows(self, rows: pa.Table, starts: pa.ChunkedArray, watermark_us: int) -> pa.Table | None:
         """The rows of panes for each window that is not closed and ends by the watermark."""
@@ -266,12 +272,10 @@ class OpenWindows:
 
     def _ends(self, starts: pa.ChunkedArray, watermark_us: int) -> Iterator[int]:
         """The ends of the windows that panes lie in, between these bounds."""
-        slide_us = self._spec.slide_us
-        extremes = pc.min_max(starts).as_py()
-        before_us = _BEFORE_ALL_US if self.closed_us is None else self.closed_us
-        first_us = max(extremes["min"], before_us) // slide_us * slide_us + slide_us
-        last_us = min(extremes["max"] + self._spec.length_us, watermark_us)
-        yield from range(first_us, last_us + 1, slide_us)
+        spec, extremes = self._spec, pc.min_max(starts).as_py()
+        first_us = spec.last_end_us(max(extremes["min"], _BEFORE_ALL_US if self.closed_us is None else self.closed_us))
+        last_us = min(extremes["max"] + spec.length_us, watermark_us)
+        yield from range(first_us + spec.slide_us, last_us + 1, spec.slide_us)
 
 
 def _started_at(rows: pa.Table, column: str, start_us: int) -> pa.Table:

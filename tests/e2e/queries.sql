@@ -43,6 +43,18 @@ seconds'), product HAVING sum(quantity) > 50 AND count(*) > 5
 SELECT w(ts, 10) AS s, product, sum(quantity) AS q FROM orders WHERE price > 10 GROUP BY 1, 2 HAVING
 sum(quantity) > 50 AND count(*) > 5
 
+-- name: shifted_windows
+SELECT window.start AS s, window.end AS e, count(*) AS n FROM orders GROUP BY window(ts, '10 seconds', '10 seconds', '-3 seconds')
+-- oracle
+SELECT w(ts + INTERVAL 3 SECOND, 10) - INTERVAL 3 SECOND AS s, s + INTERVAL 10 SECOND AS e, count(*) AS n FROM orders GROUP BY 1, 2
+
+-- name: slide_that_does_not_divide
+SELECT window.start AS s, product, count(*) AS n, avg(price) AS mean FROM orders
+GROUP BY window(ts, '20 seconds', '8 seconds', '3 seconds'), product
+-- oracle
+SELECT s, product, count(*) AS n, avg(price) AS mean FROM (SELECT *, w(ts - INTERVAL 3 SECOND, 8) +
+to_seconds(3 - 8 * unnest(range(3))) AS s FROM orders) WHERE ts < s + INTERVAL 20 SECOND GROUP BY 1, 2
+
 -- name: join
 SELECT window.start AS s, p.category, count(*) AS n, sum(o.quantity * o.price) AS total FROM orders o JOIN
 products p ON o.product = p.product GROUP BY window(o.ts, '30 seconds'), p.category

@@ -75,9 +75,9 @@ QUERIES = {
     ),
     "sliding": Query(
         "SELECT window.start AS s, page, count(*) AS n FROM clicks "
-        "GROUP BY window(ts, '20 seconds', '10 seconds'), page",
-        "SELECT s, page, count(*) AS n FROM (SELECT *, w(ts, 10) - to_seconds(10 * unnest(range(2))) AS s FROM clicks) "
-        "GROUP BY 1, 2",
+        "GROUP BY window(ts, '20 seconds', '8 seconds', '3 seconds'), page",
+        "SELECT s, page, count(*) AS n FROM (SELECT *, w(ts - to_seconds(3), 8) + to_seconds(3 - 8 * unnest(range(3))) "
+        "AS s FROM clicks) WHERE ts < s + to_seconds(20) GROUP BY 1, 2",
     ),
     "joined": Query(
         "SELECT window.start AS s, u.plan, sum(c.ms) AS total FROM clicks c JOIN users u ON c.user_id = u.user_id "

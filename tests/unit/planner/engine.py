@@ -36,8 +36,9 @@ def connect() -> duckdb.DuckDBPyConnection:
         hashes.append(f"({', '.join(names)}) AS CAST(hash(({values})) >> 1 AS BIGINT)")
     db.execute(f"CREATE MACRO xxhash64{', '.join(hashes)}")
     db.execute("CREATE MACRO pmod(a, b) AS ((a % b) + b) % b; CREATE MACRO timestamp_micros(n) AS make_timestamp(n)")
-    # Starts of all windows of n seconds, one beginning every s seconds, that a time is in.
-    db.execute("CREATE MACRO starts(ts, n, s) AS list_transform(range(n // s), lambda i: w(ts, s) - to_seconds(s * i))")
+    # Starts of all windows of n seconds, one beginning every s seconds, o seconds after 1970 began, that a time is in.
+    every = "list_transform(range((n + s - 1) // s), lambda i: w(ts - to_seconds(o), s) + to_seconds(o - s * i))"
+    db.execute(f"CREATE MACRO starts(ts, n, s, o) AS list_filter({every}, lambda start: start > ts - to_seconds(n))")
     # An empty set of an epoch is [], as in Spark.
     db.execute("CREATE MACRO set_of(x) AS coalesce(list(DISTINCT x) FILTER (x IS NOT NULL), [])")
     db.execute("CREATE MACRO union_of(x) AS list_distinct(flatten(list(x)))")
@@ -53,7 +54,10 @@ def in_duckdb(node: exp.Expr) -> exp.Expr:
     """A node of Spark's syntax in DuckDB's words."""
     if isinstance(node, exp.Dot) and isinstance(node.this, exp.Anonymous) and node.this.name.lower() == "window":
         column, *lengths = node.this.expressions
-        arguments = [column, *(exp.Literal.number(_seconds(length.name)) for length in (lengths[0], lengths[-1]))]
+        length, slide, offset = [_seconds(part.name) for part in (lengths * 2)[:2]] + [0]
+        if len(lengths) > 2:
+            offset = _seconds(lengths[2].name)
+        arguments = [column, *map(exp.Literal.number, (length, slide, offset))]
         return exp.Anonymous(this="unnest", expressions=[exp.Anonymous(this="starts", expressions=arguments)])
     if isinstance(node, exp.ArrayUniqueAgg):
         return exp.Anonymous(this="set_of", expressions=[node.this])
@@ -193,10 +197,14 @@ def of_windows(rows: str, merge: Merge) -> str:
     """The rows of a merge as they come out of its state when all windows have closed: once for each window."""
     if not merge.panes:
         return rows
-    slide_us, column = merge.period // timedelta(microseconds=1), merge.window_column
-    starts = f"panes.{column} - to_microseconds(place * {slide_us})"
-    places = f"range({merge.window // merge.period}) AS places(place)"
-    return f"SELECT panes.* REPLACE ({starts} AS {column}) FROM ({rows}) AS panes, {places}"
+    unit, column = timedelta(microseconds=1), f"panes.{merge.window_column}"
+    slide_us, offset_us = merge.period // unit, merge.offset // unit
+    behind = f"(epoch_us({column}) - {offset_us}) % {slide_us}"
+    start = f"{column} - to_microseconds({behind} + place * {slide_us})"
+    places = f"range({-(-merge.window // merge.period)}) AS places(place)"
+    still_in = f"{behind} + place * {slide_us} < {merge.window // unit}"
+    made = f"panes.* REPLACE ({start} AS {merge.window_column})"
+    return f"SELECT {made} FROM ({rows}) AS panes, {places} WHERE {still_in}"
 
 
 def _put_view(db: duckdb.DuckDBPyConnection, view: str, sql: str) -> None:

@@ -66,6 +66,13 @@ def load_whole(db: duckdb.DuckDBPyConnection, stream: dict[str, Any], table: dic
     load(db, "t", [*TABLE, ("site", "STRING")], kept)
 
 
+WINDOWS = [
+    *((7, 7, 0), (10, 10, 0), (60, 60, 0), (10, 5, 0), (21, 3, 0)),
+    *((10, 10, 3), (60, 20, 15), (10, 4, 0), (21, 6, 5), (7, 5, 4)),
+]
+"""The length, the slide and the offset in seconds."""
+
+
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     stream=streams,
@@ -74,7 +81,7 @@ def load_whole(db: duckdb.DuckDBPyConnection, stream: dict[str, Any], table: dic
     where=st.lists(st.sampled_from(FILTERS), max_size=2, unique=True),
     having=st.none() | st.sampled_from(HAVINGS),
     top=st.none() | st.tuples(st.sampled_from(["rank", "dense_rank"]), st.integers(1, 3), st.booleans()),
-    window=st.sampled_from([(7, 7), (10, 10), (60, 60), (10, 5), (21, 3)]),
+    window=st.sampled_from(WINDOWS),
     share=st.floats(0, 1),
     split=st.sampled_from([1, 3]),
 )
@@ -86,12 +93,12 @@ def test_partials_and_merge_equal_the_query(
     where: list[str],
     having: str | None,
     top: tuple[str, int, bool] | None,
-    window: tuple[int, int],
+    window: tuple[int, int, int],
     share: float,
     split: int,
 ) -> None:
-    seconds, slide = window
-    call = f"window(ts, '{seconds} seconds'" + (f", '{slide} seconds')" if slide != seconds else ")")
+    seconds, slide, offset = window
+    call = f"window(ts, '{seconds} seconds', '{slide} seconds', '{offset} seconds')"
     names = [f"a{index}" for index in range(len(aggregates))]
     items = [*(f"{key} AS k{i}" for i, key in enumerate(keys)), *map("{} AS {}".format, aggregates, names)]
     filters = f" WHERE {' AND '.join(f'({part})' for part in where)}" if where else ""
@@ -105,7 +112,7 @@ def test_partials_and_merge_equal_the_query(
     load_whole(db, stream)
     parts = ", ".join(["ws", *(f"k{i}" for i in range(len(keys)))])
     inner = f"SELECT ws, ws + to_seconds({seconds}) AS we, {', '.join(items)}"
-    source = f"(SELECT *, unnest(starts(ts, {seconds}, {slide})) AS ws FROM s) AS s"
+    source = f"(SELECT *, unnest(starts(ts, {seconds}, {slide}, {offset})) AS ws FROM s) AS s"
     whole = f"{inner} FROM {source}{filters} GROUP BY {parts}, we{kept}"
     if top:
         ranked = "ws, k0" if partition else "ws"

@@ -45,7 +45,7 @@ TABLES = (
     *("LEFT JOIN t ON t.k = b.x AND a.v > 1", "LEFT JOIN t ON t.k <=> b.k", "JOIN t ON t.k = a.v AND t.k = b.k"),
 )
 FILTERS = ("a.v IS NOT NULL", "b.k IS NULL", "b.x > 0", "a.v >= b.x", "a.site = 'us'", "t.name = 'x'")
-WINDOWS = ((10, 10), (10, 5), (6, 2))
+WINDOWS = ((10, 10, 0), (10, 5, 0), (6, 2, 0), (10, 10, 4), (10, 4, 3))
 
 
 @pytest.fixture(scope="module")
@@ -60,19 +60,19 @@ def load_whole(db: duckdb.DuckDBPyConnection, data: dict[str, Any]) -> None:
         load(db, name, [*declared, ("site", "STRING")], born)
 
 
-def in_duckdb(sql: str, window: tuple[int, int]) -> str:
+def in_duckdb(sql: str, window: tuple[int, int, int]) -> str:
     """Each stream's rows, once for each of their windows, whose starts are equal."""
-    length, slide = window
+    length, slide, offset = window
     for relation, alias, time in (("s", "a", "ts"), ("r", "b", "seen"), ("s", "d", "ts")):
-        rows = f"(SELECT *, unnest(starts({time}, {length}, {slide})) AS ws FROM {relation}) AS {alias}"
+        rows = f"(SELECT *, unnest(starts({time}, {length}, {slide}, {offset})) AS ws FROM {relation}) AS {alias}"
         sql = sql.replace(f" {relation} AS {alias} ", f" {rows} ")
         sql = sql.replace(f"{call(f'{alias}.{time}', window)}", f"{alias}.ws")
     return sql.replace("<=>", "IS NOT DISTINCT FROM")
 
 
-def call(column: str, window: tuple[int, int]) -> str:
-    length, slide = window
-    return f"window({column}, '{length} seconds'" + (f", '{slide} seconds')" if slide != length else ")")
+def call(column: str, window: tuple[int, int, int]) -> str:
+    length, slide, offset = window
+    return f"window({column}, '{length} seconds', '{slide} seconds', '{offset} seconds')"
 
 
 data = st.fixed_dictionaries(
@@ -102,7 +102,7 @@ def test_a_join_of_two_streams_equals_the_query(
     conditions: list[str],
     table: str,
     filters: list[str],
-    window: tuple[int, int],
+    window: tuple[int, int, int],
     grouped: bool,
     parts: int,
 ) -> None:
@@ -135,7 +135,7 @@ def test_a_join_of_three_streams_equals_the_query(
     key: str,
     parts: int,
 ) -> None:
-    window = (10, 10)
+    window = (10, 10, 0)
     sql = (
         f"SELECT a.v AS v, b.x AS x, d.v AS y FROM s AS a {kinds[0]} r AS b ON a.k = b.k AND "
         f"{call('a.ts', window)} = {call('b.seen', window)} {kinds[1]} s AS d ON {key} AND "

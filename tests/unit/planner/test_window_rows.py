@@ -225,6 +225,12 @@ REFUSED = {
         "without slide or shift",
         "",
     ),
+    "over shifted": (
+        "SELECT count(*) AS c FROM (SELECT window(ts, '10 seconds', '10 seconds', '1 second').start AS x FROM s "
+        "GROUP BY 1) AS a GROUP BY window(x, '20 seconds')",
+        "windows of 10 seconds, shifted by 1 second do not fit into longer ones",
+        "",
+    ),
     "over sliding": (
         "SELECT count(*) AS c FROM (SELECT window(ts, '10 seconds', '5 seconds').start AS x FROM s GROUP BY 1) AS a "
         "GROUP BY window(x, '20 seconds')",

@@ -61,11 +61,11 @@ REFUSED = [
     (f"SELECT {W} FROM clicks", "UNSUPPORTED_SQL", 1, 8, "window"),
     ("SELECT count(*) FROM clicks GROUP BY window(ts, '9 s', '3 s')", "UNSUPPORTED_SQL", 1, 49, "'9 s'"),
     (
-        "SELECT count(*) FROM clicks GROUP BY window(ts, '9 seconds', '2 seconds')",
+        "SELECT count(*) FROM clicks GROUP BY window(ts, '9 seconds', '10 seconds')",
         "UNSUPPORTED_SQL",
         1,
         62,
-        "'2 seconds'",
+        "'10 seconds'",
     ),
     (
         "SELECT count(*) FROM clicks GROUP BY window(ts, '1 second', '2 seconds')",
@@ -78,11 +78,11 @@ REFUSED = [
     ("SELECT count(*) FROM clicks GROUP BY window(ts, '1 hour', ms)", "UNSUPPORTED_SQL", 1, 59, "ms"),
     (f"SELECT window(ts, '1 minute', '30 seconds') FROM clicks GROUP BY {W}", "UNSUPPORTED_SQL", 1, 66, "window"),
     (
-        "SELECT count(*) FROM clicks GROUP BY window(ts, '1 hour', '1 hour', '1 minute')",
+        "SELECT count(*) FROM clicks GROUP BY window(ts, '1 hour', '1 hour', 'noon')",
         "UNSUPPORTED_SQL",
         1,
-        38,
-        "window",
+        69,
+        "'noon'",
     ),
     ("SELECT count(*) FROM clicks GROUP BY window(ts)", "UNSUPPORTED_SQL", 1, 38, "window"),
     ("SELECT count(*) FROM clicks GROUP BY window(page, '1 minute')", "UNSUPPORTED_SQL", 1, 45, "page"),

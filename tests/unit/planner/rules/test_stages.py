@@ -85,6 +85,27 @@ def test_sources_send_panes_of_windows_that_overlap() -> None:
     assert draft.stage("m1").sql.startswith("SELECT (_window_start + INTERVAL '60' SECOND) AS e")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "window", "slide", "offset", "sent"),
+    [
+        ("'1 hour', '1 hour', '15 minutes'", 3600, 3600, 900, "'1 hour', '1 hour', '15 minutes'"),
+        ("'1 hour', '1 hour', '-15 minutes'", 3600, 3600, 2700, "'1 hour', '1 hour', '45 minutes'"),
+        ("'1 hour', '1 hour', INTERVAL 2 HOURS", 3600, 3600, 0, "'1 hour'"),
+        ("'10 seconds', '4 seconds'", 10, 4, 0, "'2 seconds'"),
+        ("'20 seconds', '8 seconds', '3 seconds'", 20, 8, 3, "'4 seconds', '4 seconds', '3 seconds'"),
+        ("'7 days', '7 days', '4 days'", 604800, 604800, 345600, "'7 days', '7 days', '4 days'"),
+    ],
+)
+def test_windows_may_be_shifted_and_slide_by_what_does_not_divide_them(
+    arguments: str, window: int, slide: int, offset: int, sent: str
+) -> None:
+    draft = draft_of(f"SELECT count(*) AS n FROM clicks GROUP BY window(ts, {arguments})")
+    merge = draft.stage("m1").merge
+    assert merge is not None
+    assert [part.total_seconds() for part in (merge.window, merge.period, merge.offset)] == [window, slide, offset]
+    assert f"window(input.ts, {sent}).start" in draft.stage("s1").sql
+
+
 def test_a_slide_as_long_as_the_window_is_no_slide() -> None:
     tumbling = draft_of("SELECT count(*) AS n FROM clicks GROUP BY window(ts, '1 minute')")
     assert (

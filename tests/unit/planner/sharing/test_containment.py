@@ -140,6 +140,11 @@ CONTAINED = [
         "SELECT count(*) AS n FROM s GROUP BY window(ts, '10 seconds', '5 seconds')",
         "windows made up of the panes of windows that overlap",
     ),
+    (
+        "SELECT count(*) AS n FROM s GROUP BY window(ts, '30 seconds', '10 seconds', '7 seconds')",
+        "SELECT count(*) AS n FROM s GROUP BY window(ts, '5 seconds', '5 seconds', '2 seconds')",
+        "windows shifted by more of the other's",
+    ),
 ]
 
 
@@ -183,6 +188,11 @@ REFUSED = [
         "SELECT count(*) AS n FROM s GROUP BY window(ts, '20 seconds', '5 seconds')",
         f"SELECT count(*) AS n FROM s GROUP BY {WINDOW}",
         "a slide that is no multiple",
+    ),
+    (
+        "SELECT count(*) AS n FROM s GROUP BY window(ts, '20 seconds', '20 seconds', '3 seconds')",
+        f"SELECT count(*) AS n FROM s GROUP BY {WINDOW}",
+        "an offset that is no multiple",
     ),
     (
         f"SELECT k, count(*) AS n FROM s WHERE v > 1 GROUP BY {WINDOW}, k",

@@ -175,20 +175,32 @@ def test_rows_of_panes_keep_their_columns() -> None:
 
 @given(
     st.lists(st.tuples(st.lists(st.integers(0, 12), max_size=5), st.integers(0, 90)), max_size=12),
-    st.sampled_from([(10, 5), (15, 5), (21, 3), (10, 10)]),
+    st.sampled_from([(10, 5, 0), (15, 5, 3), (21, 3, 0), (10, 10, 0), (10, 4, 0), (10, 4, 3), (9, 6, 5), (7, 5, 1)]),
     st.integers(0, 11),
 )
 def test_panes_give_what_rows_of_windows_give(
-    steps: list[tuple[list[int], int]], window: tuple[int, int], crash: int
+    steps: list[tuple[list[int], int]], window: tuple[int, int, int], crash: int
 ) -> None:
     """Also when the state is saved, windows are closed after that, and the rows since then are read again."""
-    length_us, slide_us = window
-    spec = replace(SLIDING, length_us=length_us, slide_us=slide_us)
+    length_us, slide_us, offset_us = window
+    spec = replace(SLIDING, length_us=length_us, slide_us=slide_us, offset_us=offset_us)
+    pane_us, first_us = spec.pane_us, offset_us % spec.pane_us
     whole, panes = OpenWindows(spec), OpenWindows(replace(spec, panes=slide_us != length_us))
     saved, since = panes.fresh(), list[pa.Table]()
     for number, (places, watermark) in enumerate(steps):
-        starts = [place * slide_us for place in places]
-        whole.add([rows(*(start - back for start in starts for back in range(0, length_us, slide_us)))])
+        starts = [first_us + place * pane_us for place in places]
+        whole.add(
+            [
+                rows(
+                    *(
+                        s
+                        for start in starts
+                        for s in range(start - length_us + 1, start + 1)
+                        if not (s - offset_us) % slide_us
+                    )
+                )
+            ]
+        )
         since.append(rows(*starts))
         panes.add(since[-1:])
         assert starts_of(close(panes, watermark)) == starts_of(close(whole, watermark))
