@@ -46,7 +46,7 @@ sum(quantity) > 50 AND count(*) > 5
 -- name: shifted_windows
 SELECT window.start AS s, window.end AS e, count(*) AS n FROM orders GROUP BY window(ts, '10 seconds', '10 seconds', '-3 seconds')
 -- oracle
-SELECT w(ts + INTERVAL 3 SECOND, 10) - INTERVAL 3 SECOND AS s, s + INTERVAL 10 SECOND AS e, count(*) AS n FROM orders GROUP BY 1, 2
+SELECT w(ts + INTERVAL 3 SECOND, 10) - INTERVAL 3 SECOND AS s, w(ts + INTERVAL 3 SECOND, 10) + INTERVAL 7 SECOND AS e, count(*) AS n FROM orders GROUP BY 1, 2
 
 -- name: slide_that_does_not_divide
 SELECT window.start AS s, product, count(*) AS n, avg(price) AS mean FROM orders
