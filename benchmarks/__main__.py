@@ -35,6 +35,8 @@ LIMITS_S = {
     "combine_narrow": 5400,
     "combine_tree": 600,
     "parts": 300,
+    "handover": 600,
+    "adaptation": 2700,
     "state": 900,
     "state_away": 600,
     "state_combined": 900,
@@ -50,7 +52,7 @@ LIMITS_S = {
     "monitor": 600,
 }
 """In the order of the page; an hour and a quarter to an hour and three quarters together."""
-NEED_ROOT = frozenset({"monitor"})
+NEED_ROOT = frozenset({"monitor", "adaptation"})
 GRACE_S = 20
 
 

@@ -6,7 +6,8 @@ from evidence.criteria import Criterion, Direction
 
 AT_LEAST, AT_MOST = Direction.AT_LEAST, Direction.AT_MOST
 _PLANE, _LINKS, _LEASES, _SHARING = "the data plane", "the monitor of links", "leases", "sharing"
-_BATCH = "batch queries"
+_BATCH, _MOVES = "batch queries", "moving tasks"
+_ADAPTATION = "adaptation"
 
 CRITERIA = (
     Criterion("exchange.speed", "exchange, one channel", AT_LEAST, 300, "MB/s", _PLANE),
@@ -68,6 +69,17 @@ CRITERIA = (
     Criterion("state_away.flat", "the same: memory at the end over memory before", AT_MOST, 1.1, source=_PLANE),
     Criterion("state_away.written", "the same: checkpoints over what changed", AT_MOST, 1.5, source=_PLANE),
     Criterion("state_away.late", "the same: event loop late by, at most", AT_MOST, 0.5, "s", _PLANE),
+    Criterion("handover.whole", "a merge moves: no row is missing in its state", AT_LEAST, 1, source=_MOVES),
+    Criterion("handover.gap", "the same: longest gap between the source's epochs", AT_MOST, 2, "epochs", source=_MOVES),
+    Criterion("handover.data", "the same: share of what another query needs of the link", AT_LEAST, 0.8, source=_MOVES),
+    Criterion("handover.duplicates", "the same: duplicate bytes off the prediction", AT_MOST, 0.2, source=_MOVES),
+    Criterion(
+        "adaptation.ratio", "load, links and a site change: processing ratio", AT_LEAST, 0.98, source=_ADAPTATION
+    ),
+    Criterion(
+        "adaptation.back", "the same: delay back to normal, the slowest change", AT_MOST, 60, "s", source=_ADAPTATION
+    ),
+    Criterion("adaptation.kept", "the same: share of rows that no merge refused", AT_LEAST, 1, source=_ADAPTATION),
     Criterion("parts.speedup", "a merge bound by one core: in two parts on two cores", AT_LEAST, 1.7, source=_PLANE),
     *(
         Criterion(f"delay.{scene}_{part}", f"{title}: window's end to result, {of}", AT_MOST, limit, "s", _PLANE)

@@ -129,7 +129,9 @@ class SiteRuntime:
             # A task may have to wait for others to stop; its readers must not take its channel for a lost one.
             self._services.store.open(task_id)
         for seed, reader in seeds_of(assignment).items():
-            self._services.store.open(seed).set_consumers([reader])
+            log = self._services.store.open(seed)
+            log.yields = True
+            log.set_consumers([reader])
         pausing = [wanted[name] for name, runner in self._runners.items() if _pauses(runner, wanted.get(name))]
         ending = asyncio.gather(
             *map(self._end, sorted(self._runners.keys() - wanted.keys())), *map(self._pause, pausing)

@@ -38,6 +38,8 @@ class ChannelLog:
 
     def __init__(self, directory: Path, files: Files) -> None:
         self.id = directory.name
+        self.yields = False
+        """Whether other channels go first where they cross the same link."""
         self.directory = directory
         self._writing = threading.RLock()
         found = recover(directory, files)

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from site_agent.base.waiters import Waiters
+
 LEAST_BYTES = 16 * 1024
 """Less says nothing about the rate."""
 STRETCH_S = 2.0
@@ -27,6 +29,12 @@ TRANSFERS = 16
 """So many transfers tell what every transfer takes."""
 SPREAD = 0.25
 """The sizes of two differ by this part at least, if they are to tell it."""
+DATA_SHARE = 4
+"""While data is on its way, a call that yields sends one byte for so many bytes of data that were stored."""
+YIELDING_BYTES = 512 * 1024
+YIELDING_S = 0.4
+"""A call that yields has so many bytes under way, or what the link carries in so long: data that comes later waits for
+them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,11 @@ class OutboundLink:
 
     def __init__(self) -> None:
         self._under_way_bytes = 0
+        self._yielding_bytes = 0
+        """Of these, what calls that yield have sent."""
+        self._data_stored_bytes = 0
+        """All that other calls than these ever had stored."""
+        self._moves = Waiters()
         self._since_s = 0.0
         self._moved_s = 0.0
         """When it began to be busy, or something arrived last."""
@@ -65,15 +78,39 @@ class OutboundLink:
             return 0.0
         return min(should, self._under_way_bytes)
 
-    def sent(self, size_bytes: int, now_s: float) -> None:
+    @property
+    def data_under_way(self) -> bool:
+        """Return whether anything but what yields is on its way."""
+        return self._under_way_bytes > self._yielding_bytes
+
+    @property
+    def data_stored_bytes(self) -> int:
+        """All that calls which do not yield ever had stored."""
+        return self._data_stored_bytes
+
+    @property
+    def yielding_room_bytes(self) -> int:
+        """What a call that yields may have under way."""
+        return max(YIELDING_BYTES, int((self._rate or 0.0) * YIELDING_S))
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Return once this holds, which can change when something is stored or a call ends."""
+        await self._moves.until(condition)
+
+    def sent(self, size_bytes: int, now_s: float, *, yields: bool) -> None:
         """An epoch was handed to a connection."""
         if not self._under_way_bytes:
             self._begin(now_s, begins=True)
         self._under_way_bytes += size_bytes
+        self._yielding_bytes += size_bytes if yields else 0
 
-    def stored(self, size_bytes: int, now_s: float) -> None:
+    def stored(self, size_bytes: int, now_s: float, *, yields: bool) -> None:
         """The reader has stored so much more."""
         self._under_way_bytes -= size_bytes
+        if yields:
+            self._yielding_bytes -= size_bytes
+        else:
+            self._data_stored_bytes += size_bytes
         self._stored_bytes += size_bytes
         self._moved_s = now_s
         took_s = now_s - self._since_s
@@ -83,10 +120,13 @@ class OutboundLink:
             self._measure(took_s, now_s)
         if took_s >= STRETCH_S:
             self._begin(now_s, begins=False)
+        self._moves.wake()
 
-    def lost(self, size_bytes: int) -> None:
+    def lost(self, size_bytes: int, *, yields: bool) -> None:
         """So much will have no credit: its call has ended."""
         self._under_way_bytes -= size_bytes
+        self._yielding_bytes -= size_bytes if yields else 0
+        self._moves.wake()
 
     def _begin(self, now_s: float, *, begins: bool) -> None:
         self._since_s, self._stored_bytes, self._begins = now_s, 0, begins
@@ -118,9 +158,12 @@ def _least_s(transfers: Sequence[tuple[int, float]]) -> float:
 class OutboundCall:
     """One Pull call of a site, which has stored all before the epoch it asked for first."""
 
-    def __init__(self, link: OutboundLink, first_epoch: int, now_s: Callable[[], float]) -> None:
+    def __init__(self, link: OutboundLink, first_epoch: int, now_s: Callable[[], float], *, yields: bool) -> None:
         self._link = link
         self._now_s = now_s
+        self._yields = yields
+        self._data_stored_bytes = link.data_stored_bytes
+        """What other calls had stored when this one sent last."""
         self._pending: deque[tuple[int, int]] = deque()
         self._under_way_bytes = 0
         self._credit_bytes = 0
@@ -128,12 +171,30 @@ class OutboundCall:
         self.next_epoch = first_epoch
         """The first epoch that is not known to be stored."""
 
+    def may_send(self, size_bytes: int) -> bool:
+        """Return whether an epoch of this size may be sent now: always, unless the call yields.
+
+        Such a call sends while no data is on its way to the site, and else a byte for every `DATA_SHARE` bytes of data
+        that the site has stored. So it takes a fifth of a link that is full of data, and it is never stuck.
+        """
+        link = self._link
+        if not self._yields:
+            return True
+        if self._under_way_bytes and self._under_way_bytes + size_bytes > link.yielding_room_bytes:
+            return False
+        return not link.data_under_way or (link.data_stored_bytes - self._data_stored_bytes >= DATA_SHARE * size_bytes)
+
+    async def turn(self, size_bytes: int) -> None:
+        """Return once an epoch of this size may be sent."""
+        await self._link.until(lambda: self.may_send(size_bytes))
+
     def sent(self, epoch: int, size_bytes: int) -> None:
         """This epoch was handed to the connection."""
         self._pending.append((epoch, size_bytes))
         self._under_way_bytes += size_bytes
+        self._data_stored_bytes = self._link.data_stored_bytes
         if size_bytes:
-            self._link.sent(size_bytes, self._now_s())
+            self._link.sent(size_bytes, self._now_s(), yields=self._yields)
         self._advance()
 
     def stored(self, size_bytes: int) -> None:
@@ -142,13 +203,13 @@ class OutboundCall:
         size_bytes = min(size_bytes, self._under_way_bytes)
         if size_bytes:
             self._under_way_bytes -= size_bytes
-            self._link.stored(size_bytes, self._now_s())
+            self._link.stored(size_bytes, self._now_s(), yields=self._yields)
             self._credit_bytes += size_bytes
             self._advance()
 
     def end(self) -> None:
         """The call is over."""
-        self._link.lost(self._under_way_bytes)
+        self._link.lost(self._under_way_bytes, yields=self._yields)
         self._under_way_bytes = 0
 
     def _advance(self) -> None:
@@ -167,9 +228,9 @@ class Outbound:
         self._calls: dict[tuple[str, str], OutboundCall] = {}
         self._onward_s: dict[tuple[str, str], float] = {}
 
-    def call(self, reader: str, channel: str, first_epoch: int) -> OutboundCall:
-        """A new call; of several for a channel the last one counts."""
-        call = OutboundCall(self._links.setdefault(reader, OutboundLink()), first_epoch, self._now_s)
+    def call(self, reader: str, channel: str, first_epoch: int, *, yields: bool = False) -> OutboundCall:
+        """A new call, which may yield to those of other channels; of several for a channel the last one counts."""
+        call = OutboundCall(self._links.setdefault(reader, OutboundLink()), first_epoch, self._now_s, yields=yields)
         self._calls[reader, channel] = call
         return call
 

@@ -59,7 +59,7 @@ class Sender:
         self._now_s = asyncio.get_running_loop().time
         self._handed_over_s = self._now_s()
         self._outbound = outbound
-        self._call = outbound.call(request.consumer, log.id, self._position)
+        self._call = outbound.call(request.consumer, log.id, self._position, yields=log.yields)
 
     async def responses(self, requests: AsyncIterator[pb.PullRequest]) -> AsyncIterator[Response]:
         """The messages to send; processes the reader's grants and acknowledgements meanwhile.
@@ -97,7 +97,10 @@ class Sender:
                 await self._unless_reader_fails(self._log.state.wait(self._position))
             if self._position >= self._log.next_epoch:
                 return
-            turn = self._turns.take(self._flow, self._log.epochs.stored_bytes(self._position))
+            stored_bytes = self._log.epochs.stored_bytes(self._position)
+            if not self._call.may_send(stored_bytes):
+                await self._unless_reader_fails(self._call.turn(stored_bytes))
+            turn = self._turns.take(self._flow, stored_bytes)
             if turn is not None:
                 await self._unless_reader_fails(turn)
             manifest, encoded = await self._next()

@@ -16,6 +16,8 @@ from click.testing import CliRunner, Result
 import selat
 from contract.tasks import TaskState
 from master.records.model import InputStatus, TaskStatus
+from planner.adapt.diagnose import Cause
+from planner.adapt.situation import Verdict
 from planner.graph.ids import TaskId
 from planner.sharing.vertices import RESULTS
 from planner.values.adapting import Adapting
@@ -37,14 +39,22 @@ class Reported:
         self.passed_s = 0
         self.merge_site = cluster.site_of(f"{query}.m1.p0")
         self.missing_rows = 0
+        self.state = TaskState.RUNNING
 
-    async def interval(self, *, slow_from: str = "") -> None:
-        """20 s, with reports after 15; `slow_from`: a link brings half of what that site gives out."""
+    async def interval(self, *, slow_from: str = "", silent: str = "") -> None:
+        """20 s, with reports after 15.
+
+        Args:
+            slow_from: a link brings half of what that site gives out.
+            silent: that site reports nothing.
+        """
         self.cluster.clock.advance(timedelta(seconds=15))
         self.passed_s += 15
         if slow_from:
             self.missing_rows += 20 * RATE // 2
         for site, agent in self.cluster.agents.items():
+            if site == silent:
+                continue
             given = agent.assignments[-1]
             tasks = [self._status(TaskId.parse(t.task_id), site) for t in given.tasks if t.query_id == self.query]
             inputs = [
@@ -69,7 +79,7 @@ class Reported:
         # A window of ten seconds gives ten rows.
         out = self.passed_s if task.stage == "m1" else rows
         return TaskStatus(
-            task, task.query, task.stage, site, TaskState.RUNNING, next_epoch=self.passed_s, rows_in=rows,
+            task, task.query, task.stage, site, self.state, next_epoch=self.passed_s, rows_in=rows,
             rows_out=out, bytes_out=out * 100, **figures,
         )  # fmt: skip
 
@@ -165,6 +175,61 @@ async def test_on_has_the_task_move(tmp_path: Path) -> None:
         last = cluster.master.advisor.journal.newest(query, 10)[-1]
         assert (last.mode, last.verdict.value) == (Adapting.ON, "no action")
         assert "in a handover" in last.reason
+
+
+def newest(cluster: Cluster, query: str) -> tuple[Verdict, str]:
+    """The last verdict about a query, and its cause."""
+    last = cluster.master.advisor.journal.newest(query, 10)[-1]
+    return last.verdict, last.cause
+
+
+async def test_what_cannot_be_judged_is_left_alone(tmp_path: Path) -> None:
+    """A link is slow all the while, and would be blamed."""
+    async with running_cluster(tmp_path, PATIENT) as cluster:
+        query = await advised(cluster, "on")
+        reported = Reported(cluster, query)
+        slow = sorted({"us", "eu"} - {reported.merge_site})[0]
+        await reported.interval(slow_from=slow)
+        reported.state = TaskState.PAUSED
+        await reported.interval(slow_from=slow)
+        assert newest(cluster, query) == (Verdict.UNJUDGED, Cause.PAUSED.value)
+        reported.state = TaskState.RUNNING
+        await reported.interval(slow_from=slow)
+        assert newest(cluster, query) == (Verdict.UNJUDGED, Cause.RESTARTED.value)
+        for _ in range(2):
+            await reported.interval(slow_from=slow, silent=slow)
+        assert newest(cluster, query) == (Verdict.UNJUDGED, Cause.STALE.value)
+        with await asyncio.to_thread(selat.connect, cluster.address) as client:
+            assert await asyncio.to_thread(client.moves) == []
+
+
+async def test_a_master_that_has_just_started_does_nothing_before_it_has_seen_enough(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, PATIENT) as cluster:
+        query = await advised(cluster, "on")
+        reported = Reported(cluster, query)
+        slow = sorted({"us", "eu"} - {reported.merge_site})[0]
+        await reported.interval()
+        await cluster.stop_master()
+        await cluster.start_master(PATIENT)
+        await reported.interval(slow_from=slow)
+        assert not cluster.master.advisor.journal.newest(query, 10)
+        await reported.interval(slow_from=slow)
+        assert newest(cluster, query) == (Verdict.UNJUDGED, Cause.RESTARTED.value)
+        await reported.interval(slow_from=slow)
+        assert newest(cluster, query) == (Verdict.ACT, Cause.LINK.value)
+
+
+@pytest.mark.parametrize("by", [timedelta(hours=1), timedelta(hours=-1)])
+async def test_a_clock_that_is_set_changes_no_rate(tmp_path: Path, by: timedelta) -> None:
+    async with running_cluster(tmp_path, PATIENT) as cluster:
+        query = await advised(cluster, "on")
+        reported = Reported(cluster, query)
+        await reported.interval()
+        await reported.interval()
+        cluster.clock.set_wall(by)
+        await reported.interval()
+        await reported.interval()
+        assert {one.verdict for one in cluster.master.advisor.journal.newest(query, 10)} == {Verdict.HEALTHY}
 
 
 async def test_off_decides_nothing(tmp_path: Path) -> None:

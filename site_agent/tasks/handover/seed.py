@@ -22,8 +22,9 @@ from site_agent.tasks.checkpoint import Checkpoint, checkpoint_of, described
 from site_agent.tasks.spec import WindowSpec
 from site_agent.tasks.windows import OpenWindows
 
-EPOCH_ROWS = 65_536
-"""Rows of an epoch of a seed, about: so many are in memory together at either end."""
+EPOCH_BYTES = 256 * 1024
+"""Bytes of the rows of an epoch of a seed, about. An epoch that is on its way to the successor's site holds the others
+up that want to go there, so it is small."""
 _HEAD = "checkpoint"
 _NUMBER, _VIEW = b"selat.checkpoint", b"selat.view"
 
@@ -73,7 +74,7 @@ class Seed:
         together: list[pa.Table] = []
         for table in windows.stored_open():
             together.append(table)
-            if sum(part.num_rows for part in together) >= EPOCH_ROWS:
+            if sum(part.nbytes for part in together) >= EPOCH_BYTES:
                 yield pa.concat_tables(together, promote_options="permissive")
                 together = []
         if together:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from site_agent.exchange.outbound import STRETCH_S, Outbound
+from site_agent.exchange.outbound import DATA_SHARE, STRETCH_S, YIELDING_BYTES, Outbound
 
 
 class Clock:
@@ -128,3 +130,56 @@ def test_whatever_a_reader_does_figures_make_sense(steps: list[tuple[str, int, f
         assert outbound.crossed_bytes("us") >= 0
         rate = outbound.rate("us")
         assert rate is None or rate.bytes_per_s > 0
+
+
+SEED_BYTES = 200_000
+
+
+def test_what_yields_sends_while_no_data_is_on_its_way() -> None:
+    outbound = Outbound(Clock())
+    data = outbound.call("us", "q.s1.eu", 0)
+    seed = outbound.call("us", "q.m1.g1.seed", 0, yields=True)
+    assert seed.may_send(SEED_BYTES)
+    data.sent(0, 1000)
+    assert not seed.may_send(SEED_BYTES)
+    outbound.call("asia", "q.s2.eu", 0).sent(0, 1000)
+    data.stored(1000)
+    assert seed.may_send(SEED_BYTES), "data that is on its way to another site takes another link"
+
+
+def test_what_yields_has_little_under_way_but_always_one_epoch() -> None:
+    outbound = Outbound(Clock())
+    seed = outbound.call("us", "q.m1.g1.seed", 0, yields=True)
+    assert seed.may_send(10 * YIELDING_BYTES)
+    seed.sent(0, SEED_BYTES)
+    assert seed.may_send(YIELDING_BYTES - SEED_BYTES)
+    assert not seed.may_send(YIELDING_BYTES)
+
+
+@given(st.lists(st.integers(1, 500_000), min_size=1, max_size=60))
+def test_beside_data_that_fills_the_link_what_yields_gets_a_fifth_and_never_less(sizes: list[int]) -> None:
+    outbound = Outbound(Clock())
+    data, seed = outbound.call("us", "q.s1.eu", 0), outbound.call("us", "q.m1.g1.seed", 0, yields=True)
+    stored = sent = 0
+    data.sent(0, sizes[0])
+    for epoch, size_bytes in enumerate(sizes):
+        data.sent(epoch + 1, size_bytes)
+        data.stored(size_bytes)
+        stored += size_bytes
+        while seed.may_send(SEED_BYTES):
+            seed.sent(sent, SEED_BYTES)
+            seed.stored(SEED_BYTES)
+            sent += 1
+    assert DATA_SHARE * SEED_BYTES * sent <= stored
+    assert stored < (sent + 1) * (DATA_SHARE * SEED_BYTES + max(sizes))
+
+
+async def test_what_yields_goes_on_when_the_call_before_it_ends() -> None:
+    outbound = Outbound(Clock())
+    data, seed = outbound.call("us", "q.s1.eu", 0), outbound.call("us", "q.m1.g1.seed", 0, yields=True)
+    data.sent(0, 1000)
+    waiting = asyncio.create_task(seed.turn(SEED_BYTES))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    outbound.end("us", "q.s1.eu", data)
+    await waiting
