@@ -53,7 +53,7 @@ WINDOW_S = 10
 DROPPED_AFTER_S = 10.0
 ROWS_PER_S = 1000
 """Of each stream at each site."""
-WARM_UP_S = 60.0
+WARM_UP_S = 30.0
 USED_S = 20.0
 NORMAL = 2.0
 """So many times the median before the first change, and two epochs more, is a normal delay."""

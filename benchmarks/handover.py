@@ -160,8 +160,8 @@ class Scene:
         return sum(task.state_rows for task in self.query.info().tasks if task.stage_id == "m1")
 
     def held_bytes(self) -> int:
-        """What the product says of the size of the merge's state."""
-        return sum(task.state_bytes for task in self.query.info().tasks if task.stage_id == "m1")
+        """What cannot be compressed of the merge's state."""
+        return self.held_rows() * GROUP_BYTES
 
     def need(self) -> Need:
         """What passes in the time before the move."""
@@ -176,7 +176,7 @@ class Scene:
     def move(self, need: Need) -> Moved:
         """Move the merge, and wait until it is over."""
         begin_s, state_bytes = time.time(), self.held_bytes()
-        say(f"the state has {state_bytes / 1e6:.1f} MB, {self.held_rows():,} rows")
+        say(f"the state has {state_bytes / 1e6:.1f} MB")
         calm_gap_s = self._files.longest_gap_s(OLD, self.source, begin_s - BEFORE_S, begin_s)
         steps: list[tuple[TaskMove, float]] = []
         for move in self._client.follow_move(self._client.move_task(self.query.id, "m1", NEW)):

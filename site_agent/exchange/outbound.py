@@ -29,6 +29,8 @@ TRANSFERS = 16
 """So many transfers tell what every transfer takes."""
 SPREAD = 0.25
 """The sizes of two differ by this part at least, if they are to tell it."""
+LITTLE_BYTES = 64 * 1024
+"""So much data on its way keeps no link busy: most of its time it waits for the answer that it is stored."""
 DATA_SHARE = 4
 """While data is on its way, a call that yields sends one byte for so many bytes of data that were stored."""
 YIELDING_BYTES = 512 * 1024
@@ -80,8 +82,8 @@ class OutboundLink:
 
     @property
     def data_under_way(self) -> bool:
-        """Return whether anything but what yields is on its way."""
-        return self._under_way_bytes > self._yielding_bytes
+        """Return whether more than a little of anything but what yields is on its way."""
+        return self._under_way_bytes - self._yielding_bytes > LITTLE_BYTES
 
     @property
     def data_stored_bytes(self) -> int:
@@ -174,8 +176,8 @@ class OutboundCall:
     def may_send(self, size_bytes: int) -> bool:
         """Return whether an epoch of this size may be sent now: always, unless the call yields.
 
-        Such a call sends while no data is on its way to the site, and else a byte for every `DATA_SHARE` bytes of data
-        that the site has stored. So it takes a fifth of a link that is full of data, and it is never stuck.
+        Such a call sends while hardly any data is on its way to the site, and else a byte for every `DATA_SHARE` bytes
+        of data that the site has stored. So it takes a fifth of a link that is full of data, and it is never stuck.
         """
         link = self._link
         if not self._yields:

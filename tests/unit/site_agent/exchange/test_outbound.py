@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from site_agent.exchange.outbound import DATA_SHARE, STRETCH_S, YIELDING_BYTES, Outbound
+from site_agent.exchange.outbound import DATA_SHARE, LITTLE_BYTES, STRETCH_S, YIELDING_BYTES, Outbound
 
 
 class Clock:
@@ -133,17 +133,20 @@ def test_whatever_a_reader_does_figures_make_sense(steps: list[tuple[str, int, f
 
 
 SEED_BYTES = 200_000
+BUSY_BYTES = LITTLE_BYTES + 1
 
 
-def test_what_yields_sends_while_no_data_is_on_its_way() -> None:
+def test_what_yields_sends_while_hardly_any_data_is_on_its_way() -> None:
     outbound = Outbound(Clock())
     data = outbound.call("us", "q.s1.eu", 0)
     seed = outbound.call("us", "q.m1.g1.seed", 0, yields=True)
     assert seed.may_send(SEED_BYTES)
-    data.sent(0, 1000)
+    outbound.call("us", "q.m0.eu", 0).sent(0, 100)
+    assert seed.may_send(SEED_BYTES)
+    data.sent(0, BUSY_BYTES)
     assert not seed.may_send(SEED_BYTES)
-    outbound.call("asia", "q.s2.eu", 0).sent(0, 1000)
-    data.stored(1000)
+    outbound.call("asia", "q.s2.eu", 0).sent(0, BUSY_BYTES)
+    data.stored(BUSY_BYTES)
     assert seed.may_send(SEED_BYTES), "data that is on its way to another site takes another link"
 
 
@@ -161,7 +164,7 @@ def test_beside_data_that_fills_the_link_what_yields_gets_a_fifth_and_never_less
     outbound = Outbound(Clock())
     data, seed = outbound.call("us", "q.s1.eu", 0), outbound.call("us", "q.m1.g1.seed", 0, yields=True)
     stored = sent = 0
-    data.sent(0, sizes[0])
+    data.sent(0, BUSY_BYTES)
     for epoch, size_bytes in enumerate(sizes):
         data.sent(epoch + 1, size_bytes)
         data.stored(size_bytes)
@@ -177,7 +180,7 @@ def test_beside_data_that_fills_the_link_what_yields_gets_a_fifth_and_never_less
 async def test_what_yields_goes_on_when_the_call_before_it_ends() -> None:
     outbound = Outbound(Clock())
     data, seed = outbound.call("us", "q.s1.eu", 0), outbound.call("us", "q.m1.g1.seed", 0, yields=True)
-    data.sent(0, 1000)
+    data.sent(0, BUSY_BYTES)
     waiting = asyncio.create_task(seed.turn(SEED_BYTES))
     await asyncio.sleep(0)
     assert not waiting.done()
