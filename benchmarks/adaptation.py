@@ -72,7 +72,8 @@ QUERIES = {
     "campaigns": "SELECT window.end AS e, campaign_id, count(*) AS n FROM ad_events JOIN ads "
     "ON ad_events.ad_id = ads.ad_id WHERE event_type = 'view' GROUP BY window(ts, '10 seconds'), campaign_id",
     "topics": "SELECT window.end AS e, country, topic, count(*) AS n FROM posts "
-    "GROUP BY window(ts, '10 seconds'), country, topic ORDER BY n DESC LIMIT 10",
+    "GROUP BY window(ts, '10 seconds'), country, topic "
+    "QUALIFY row_number() OVER (PARTITION BY window, country ORDER BY count(*) DESC, topic) <= 10",
     "interest": "SELECT window.end AS e, user_id, country, topic, count(*) AS n FROM posts "
     "WHERE country IN ('my', 'sg', 'us', 'de', 'br') GROUP BY window(ts, '10 seconds'), user_id, country, topic",
 }
