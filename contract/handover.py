@@ -28,6 +28,8 @@ class HandoverReport:
     """It has read what its inputs hold, but for the newest epochs."""
     taken_over: bool = False
     """Its channel goes on where the predecessor's ended."""
+    whole_after_us: int | None = None
+    """Of a task that began in the middle of its inputs: it has emitted, or will emit, all windows that end later."""
 
     @property
     def next_epoch(self) -> int:
@@ -45,6 +47,7 @@ def handover_to_proto(report: HandoverReport) -> site_pb2.HandoverStatus:
         restored=report.restored,
         caught_up=report.caught_up,
         taken_over=report.taken_over,
+        whole_after_us=report.whole_after_us,
     )
 
 
@@ -58,4 +61,5 @@ def handover_from_proto(message: site_pb2.HandoverStatus) -> HandoverReport:
         restored=message.restored,
         caught_up=message.caught_up,
         taken_over=message.taken_over,
+        whole_after_us=message.whole_after_us if message.HasField("whole_after_us") else None,
     )

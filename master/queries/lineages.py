@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from machine.faults import reached
@@ -11,6 +11,7 @@ from master.queries.registry import QueryRegistry
 from master.store import QueryStore
 from planner.graph.ids import TaskId
 from planner.handover.model import Lineage
+from planner.sharing.deployment import Change
 
 
 class Lineages:
@@ -40,6 +41,16 @@ class Lineages:
         reached(FaultPoint.HANDOVER_STORED)
         self._known[lineage.place] = lineage
         self._queries.snapshots.redeployed(version, placement)
+
+    def put_changed(self, query: str, change: Change, lineages: Sequence[Lineage]) -> None:
+        """Store lineages together with what their query runs from now on.
+
+        Raises:
+            StoreError, StaleChangeError: nothing has changed.
+        """
+        self._queries.redeploy(query, change, lineages)
+        reached(FaultPoint.HANDOVER_STORED)
+        self._known.update({lineage.place: lineage for lineage in lineages})
 
     def keep_only(self, queries: frozenset[str]) -> None:
         """Forget the places of queries that are no longer known; the store has forgotten them with the queries."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
@@ -35,6 +35,7 @@ from master.records.model import (
 from master.store import QueryStore
 from planner.graph.ids import TaskId
 from planner.graph.plan import BatchPlan, PhysicalPlan
+from planner.handover.model import Lineage
 from planner.sharing.deployment import Change, placed_alone
 
 logger = logging.getLogger(__name__)
@@ -149,8 +150,9 @@ class QueryRegistry:
         self._commit(record, source=None, placement=change.placement)
         return record
 
-    def redeploy(self, query: str, change: Change) -> None:
-        """Change what a query runs; its state stays, and tasks that it keeps keep their progress.
+    def redeploy(self, query: str, change: Change, lineages: Sequence[Lineage] = ()) -> None:
+        """Change what a query runs, and who was in its places; its state stays, and tasks that it keeps keep their
+        progress.
 
         Raises:
             StaleChangeError: something else was changed since it was decided.
@@ -160,7 +162,7 @@ class QueryRegistry:
         if not isinstance(last, StreamQuery):
             raise TypeError(f"query {query} reads tables: its tasks are placed one by one")
         record = redeployed(last, change, self.snapshots.placed_with(change.placement))
-        self._commit(record, source=last.state, reason=change.reason, placement=change.placement)
+        self._commit(record, source=last.state, reason=change.reason, placement=change.placement, lineages=lineages)
 
     def move(self, query: str, event: QueryEvent, reason: str = "") -> QueryRecord:
         """Move the query to the state that the event leads to; returns the query.
@@ -249,9 +251,10 @@ class QueryRegistry:
         source: QueryState | None,
         reason: str = "",
         placement: Mapping[TaskId, str] = NOWHERE,
+        lineages: Sequence[Lineage] = (),
     ) -> None:
         change = StateChange(record.id, source, record.state, reason or record.reason, self._clock.now())
-        version = self._store.put_query(record, change, placement)
+        version = self._store.put_query(record, change, placement, lineages)
         if source is not None:
             reached(FaultPoint.MOVE_STORED)
         self._records[record.id] = record

@@ -203,9 +203,10 @@ def initial_tasks(
 
 def redeployed(record: StreamQuery, change: Change, placement: Mapping[TaskId, str]) -> StreamQuery:
     """The query with another deployment; tasks that it keeps keep their progress."""
-    tasks = initial_tasks(record.id, record.plan, change.deployment, placement)
+    tasks = initial_tasks(record.id, change.plan, change.deployment, placement)
     known = {name: status for name, status in record.progress.tasks.items() if name in tasks}
-    return replace(record, deployment=change.deployment, progress=replace(record.progress, tasks={**tasks, **known}))
+    progress = replace(record.progress, tasks={**tasks, **known})
+    return replace(record, plan=change.plan, deployment=change.deployment, progress=progress)
 
 
 def without_late(record: QueryRecord, channels: Collection[TaskId], running: Running) -> Change | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -95,7 +95,10 @@ def build_assignments(
             task = _task(known[one.id.query], one, snapshot, readers.get(one.id, set()))
             task = replace(task, paused=one.id not in at_work, readers=by_query.get(one.id, ()))
             task = replace(task, epoch_interval=epoch_interval)
-            for site, found in generations.tasks(task, running.site(one.id)):
+            for site, found in (
+                *generations.tasks(task, running.site(one.id)),
+                *_new_parts(task, known[one.id.query], snapshot, generations),
+            ):
                 tasks.setdefault(site, []).append(found)
     results: dict[str, list[ResultSpec]] = {}
     for query in sorted(snapshot.queries, key=lambda q: q.id):
@@ -174,6 +177,24 @@ def _task(query: QueryRecord, one: Deployed, snapshot: AssignmentInput, readers:
     )
 
 
+def _new_parts(
+    first: TaskSpec, query: QueryRecord, snapshot: AssignmentInput, generations: Generations
+) -> Iterator[tuple[str, TaskSpec]]:
+    """The tasks that begin in the middle of the inputs of a merge beside its parts, given the first of these, each with
+    its site."""
+    found = tuple(generations.new_parts(first.task_id))
+    stage = replace(query.plan.stage(first.stage_id), parts=len(found)) if found else None
+    for name, site, reader in found:
+        assert stage is not None
+        inputs = []
+        for item, named in zip(first.inputs, generations.named(first.inputs), strict=True):
+            source = source_behind(query.plan.stage(item.channel.stage), query.plan.stages)
+            delay = _event_delay(source, snapshot.catalog)
+            late = replace(named, read_from=ReadFrom.OLDEST, event_delay=delay)
+            inputs.append(_with_bins_of(late, stage, name.partition))
+        yield site, replace(first, task_id=name, inputs=tuple(inputs), consumers=(reader,), readers=())
+
+
 def pushed_streams(catalog: Catalog, site: str) -> tuple[Relation, ...]:
     """Streams whose rows clients push to the site's agent, by name; each with that site's binding only."""
     return tuple(
@@ -202,8 +223,12 @@ def _inputs(query: QueryRecord, one: Deployed, snapshot: AssignmentInput) -> tup
 
 def _with_bins(channel: ChannelInput, stage: Stage, one: Deployed) -> ChannelInput:
     """The input with the bins that a part of a MERGE reads of it; what is derived from such a part has them already."""
-    bins = None if one.residual or not stage.waits_for(channel.view) else stage.bins(one.vertex.id.partition)
-    return channel if bins is None else replace(channel, first_bin=bins.start, bins=len(bins))
+    return channel if one.residual else _with_bins_of(channel, stage, one.vertex.id.partition)
+
+
+def _with_bins_of(channel: ChannelInput, stage: Stage, partition: int) -> ChannelInput:
+    bins = stage.bins(partition) if stage.waits_for(channel.view) else None
+    return replace(channel, first_bin=bins.start if bins else 0, bins=len(bins) if bins else 0)
 
 
 def _read_from(query: QueryRecord, channel: TaskId, stage: Stage, catalog: Catalog) -> tuple[ReadFrom, timedelta]:

@@ -30,13 +30,16 @@ class Generations:
     @property
     def shadowed(self) -> frozenset[TaskId]:
         """Places whose channels are read by a task that has not taken over yet, and is not waited for."""
-        given = [one.place for one in self._lineages.values() if one.shadowed and self._runs(one.place)]
-        return frozenset((*given, *(name for place in given for name in self._running.task(place).inputs)))
+        given = [one for one in self._lineages.values() if one.shadowed and self._runs(one.place)]
+        reading = [place for one in given for place in (one.place, *self._parts_given_up(one))]
+        inputs = (name for place in reading for name in self._running.task(place).inputs)
+        return frozenset((*(one.place for one in given), *inputs))
 
     def reading_sites(self, place: TaskId) -> tuple[str, ...]:
         """The sites for which the inputs of a place are kept."""
         handover = self._handover(place)
-        return (self._running.site(place),) if handover is None else handover.reading
+        sites = (self._running.site(place),) if handover is None else handover.reading
+        return (*sites, *self._sites_beside(place))
 
     def reader(self, one: Deployed) -> ChannelReader:
         """Whom producers wait for as the reader in a place."""
@@ -57,12 +60,26 @@ class Generations:
         successor = lineage.task._replace(generation=handover.generation)
         order = None
         if handover.step in _SEEDED:
-            seed = handover.first_epochs if handover.step is not Step.TAKEN else None
+            seeds = handover.step is not Step.TAKEN and handover.scaling is None
+            seed = handover.first_epochs if seeds else None
             order = HandOver(successor, handover.to_site, seed, handover.step in _CUT)
         # The successor reads the old channel, to learn where it ends.
         consumers = tuple(sorted({*old.consumers, handover.to_site}))
         yield site, replace(old, consumers=consumers, hand_over=order)
-        yield handover.to_site, replace(old, task_id=successor, take_over=TakeOver(lineage.task, site))
+        take_over = TakeOver(lineage.task, site, seeded=handover.scaling is None)
+        new = replace(old, task_id=successor, take_over=take_over)
+        yield handover.to_site, replace(new, inputs=_of_new_parts(new, handover)) if handover.scaling else new
+
+    def new_parts(self, place: TaskId) -> Iterator[tuple[TaskId, str, str]]:
+        """The tasks that begin beside the parts of a merge, each with its site and the one of their reader, given the
+        place of the first part."""
+        if place.partition:
+            return
+        for handover in self._scaling_of(place):
+            if handover.started and handover.scaling is not None:
+                for number, site in enumerate(handover.scaling.sites):
+                    name = place._replace(partition=number, generation=handover.generation)
+                    yield name, site, handover.to_site
 
     def results(self, spec: ResultSpec) -> ResultSpec:
         """The copies of a query's results: those of all tasks that were in its places."""
@@ -89,8 +106,42 @@ class Generations:
         lineage = self._lineages.get(place)
         return None if lineage is None else lineage.handover
 
+    def _scaling_of(self, place: TaskId) -> Iterator[Handover]:
+        """The handover, if there is one, in which new parts take the place of those of a merge."""
+        for one in self._lineages.values():
+            found = one.handover
+            if found is not None and found.scaling is not None and self._runs(one.place):
+                if (one.place.query, found.scaling.stage) == (place.query, place.stage) and not place.derived:
+                    yield found
+
+    def _sites_beside(self, place: TaskId) -> Iterator[str]:
+        """The sites at which new parts read what that one reads."""
+        for handover in self._scaling_of(place):
+            if handover.scaling is not None and handover.step is not Step.BACK:
+                yield from handover.scaling.sites
+
+    def _parts_given_up(self, lineage: Lineage) -> tuple[TaskId, ...]:
+        """The parts of a merge in whose place others are to be."""
+        handover = lineage.handover
+        return () if handover is None or handover.scaling is None else self._running.task(lineage.place).inputs
+
+    def named(self, inputs: Collection[ChannelInput]) -> tuple[ChannelInput, ...]:
+        """Inputs with the tasks that are in their places."""
+        return tuple(map(self._named, inputs))
+
     def _runs(self, place: TaskId) -> bool:
         return place in self._running.placement
+
+
+def _of_new_parts(spec: TaskSpec, handover: Handover) -> tuple[ChannelInput, ...]:
+    """The inputs of the successor of a FINAL: the new parts, from their beginning."""
+    scaling, like = handover.scaling, spec.inputs[0]
+    assert scaling is not None
+    names = (
+        like.channel._replace(partition=number, generation=handover.generation) for number in range(len(scaling.sites))
+    )
+    pairs = zip(names, scaling.sites, strict=True)
+    return tuple(replace(like, channel=name, site=site, from_epoch=0) for name, site in pairs)
 
 
 def leading(place: TaskId, site: str, lineages: Mapping[TaskId, Lineage]) -> tuple[TaskId, str]:

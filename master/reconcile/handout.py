@@ -108,7 +108,9 @@ class Handout:
         lineages = self._parts.lineages.all
         moving = [lineage for place, lineage in lineages.items() if place in running.placement]
         found = Counter(running.site(one.id) for one in running.deployed if is_task(one))
-        found.update(one.handover.to_site for one in moving if one.handover is not None and one.handover.started)
+        begun = [one.handover for one in moving if one.handover is not None and one.handover.started]
+        found.update(handover.to_site for handover in begun)
+        found.update(site for handover in begun if handover.scaling for site in handover.scaling.sites)
         return found
 
     def _without_slots(self) -> frozenset[str]:

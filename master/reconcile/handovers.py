@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 
 from contract.handover import HandoverReport
@@ -14,7 +14,8 @@ from master.base.logs import line
 from master.queries.lineages import Lineages
 from master.reconcile.attempt import Attempt
 from master.reconcile.parts import JobParts
-from master.records.model import TaskStatus
+from master.reconcile.scales import Scales
+from master.records.model import QueryRecord, TaskStatus
 from master.sites.status import SiteStatus
 from planner.graph.ids import TaskId
 from planner.handover.model import Handover, Lineage, Step
@@ -55,6 +56,7 @@ class Handovers:
         self._steady = steady
         self._patience = patience
         self._version = version
+        self._scales = Scales(parts, lineages, version)
         self._storing = Attempt("handover not stored yet")
 
     @property
@@ -81,6 +83,20 @@ class Handovers:
         lineage = self._lineages.get(place).asked(from_site, to_site, self._steady.now(), reason)
         self._lineages.put(lineage)
         logger.info(line("handover asked for", task=place, was=from_site, now=to_site, reason=reason))
+        self._publish()
+        return lineage
+
+    def scale(self, record: QueryRecord, stage: str, parts: int, sites: Sequence[str], reason: str) -> Lineage:
+        """Ask for another number of parts of a merge, for that reason; it is durable when this returns.
+
+        Raises:
+            HandoverRefusedError: the merge cannot have them now.
+            UnknownSiteError
+            StoreError
+        """
+        lineage = self._scales.asked(record, stage, parts, sites, self._steady.now(), reason)
+        self._lineages.put(lineage)
+        logger.info(line("parts asked for", query=record.id, stage=stage, parts=parts, reason=reason))
         self._publish()
         return lineage
 
@@ -131,15 +147,27 @@ class Handovers:
             changed = handover.at(step, now, reason=why if found is Event.GIVEN_UP else "")
             if step is Step.SEEDING:
                 changed = changed.seeding(self._report(lineage.successor, handover.to_site).first_epochs)
+                whole_us = self._scales.whole_after_us(place, handover)
+                changed = changed if whole_us is None else changed.whole_after(whole_us)
             self._lineages.put(lineage.with_handover(changed))
         elif found is Event.DRAINED:
-            old = self._report(lineage.task, handover.from_site)
-            self._lineages.put(lineage.moved(old.next_epoch, now), handover.to_site)
-            self._note(place, f"moved from {handover.from_site} to {handover.to_site}", handover)
+            self._done(lineage, handover)
         else:
             self._lineages.put(lineage.rolled_back(now))
-            self._note(place, f"stays at {handover.from_site}, not moved to {handover.to_site}", handover)
+            stays = f"stays at {handover.from_site}, not moved to {handover.to_site}"
+            self._note(place, stays if handover.scaling is None else "goes on with its parts as they were", handover)
         logger.info(line("handover", task=place, was=was, now=step.value if step else found.value, reason=why))
+
+    def _done(self, lineage: Lineage, handover: Handover) -> None:
+        """Store that the successor is in the place, with the new parts that it reads."""
+        now, place = self._steady.now(), lineage.place
+        from_epoch = self._report(lineage.task, handover.from_site).next_epoch
+        if handover.scaling is None:
+            self._lineages.put(lineage.moved(from_epoch, now), handover.to_site)
+            self._note(place, f"moved from {handover.from_site} to {handover.to_site}", handover)
+            return
+        change, lineages = self._scales.scaled(lineage, from_epoch, now)
+        self._lineages.put_changed(place.query, change, lineages)
 
     def _note(self, place: TaskId, what: str, handover: Handover) -> None:
         """Log it where people look for what has become of the query."""
@@ -150,20 +178,24 @@ class Handovers:
         old, new = (self._status(lineage.task, handover.from_site), self._status(lineage.successor, handover.to_site))
         of_old, of_new = _report(old), _report(new)
         ended = old is not None and old.state is TaskState.ENDED
+        unscaled, place = handover.scaling is None, lineage.place
+        withdrawn = handover.unwanted or self._scales.why_not(place, handover)
+        subscribed = self._streams(place, running) <= of_new.first_epochs.keys()
         return Told(
             in_force=all(map(self._in_force, self._concerned(lineage.place, handover, running))),
-            subscribed=self._streams(lineage.place, running) <= of_new.first_epochs.keys(),
-            ready=of_new.restored and of_new.caught_up,
+            subscribed=subscribed if unscaled else self._scales.whole_after_us(place, handover) is not None,
+            ready=of_new.restored and of_new.caught_up and (unscaled or self._scales.is_past(place, handover, old)),
             taken_over=of_new.taken_over,
             had_cut=of_old.cut,
             ended=ended and not of_old.cut,
             drained=of_old.cut and of_old.drained and of_new.taken_over,
-            unwanted=unwanted(handover, self._steady.now(), patience=self._patience, withdrawn=handover.unwanted),
+            unwanted=unwanted(handover, self._steady.now(), patience=self._patience, withdrawn=withdrawn),
         )
 
     def _concerned(self, place: TaskId, handover: Handover, running: Running) -> Iterable[str]:
         """The sites that must have applied the step's assignments before the next step."""
         producers = {running.site(name) for name in running.task(place).inputs}
+        producers |= self._scales.sites(place, handover, running)
         match handover.step:
             case Step.REGISTERED:
                 return producers

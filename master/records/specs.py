@@ -69,6 +69,8 @@ class TakeOver:
     predecessor: TaskId
     site: str
     """The predecessor's."""
+    seeded: bool = True
+    """The task gets its predecessor's checkpoint; false: it reads other channels, from their beginning."""
 
 
 @dataclass(frozen=True, slots=True)

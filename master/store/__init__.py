@@ -6,7 +6,7 @@ it is durable. It raises StoreError where the state cannot be used. One writer: 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -131,8 +131,17 @@ class QueryStore(Protocol):
         """The number of calls of `put_query` and `put_lineage`."""
         ...
 
-    def put_query(self, record: QueryRecord, change: StateChange, placement: Mapping[TaskId, str]) -> int:
-        """Add or replace the query, log its state and place these tasks; returns the version after that."""
+    def put_query(
+        self,
+        record: QueryRecord,
+        change: StateChange,
+        placement: Mapping[TaskId, str],
+        lineages: Sequence[Lineage] = (),
+    ) -> int:
+        """Add or replace the query, log its state, place these tasks and replace these lineages, all or nothing.
+
+        Returns the version after that.
+        """
         ...
 
     def lineages(self) -> Mapping[TaskId, Lineage]:

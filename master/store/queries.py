@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -44,9 +44,16 @@ class QueryTables(Database):
         with readable("the version of what runs"):
             return int(self._connection.execute("SELECT version FROM running").fetchone()[0])
 
-    def put_query(self, record: QueryRecord, change: StateChange, placement: Mapping[TaskId, str]) -> int:
+    def put_query(
+        self,
+        record: QueryRecord,
+        change: StateChange,
+        placement: Mapping[TaskId, str],
+        lineages: Sequence[Lineage] = (),
+    ) -> int:
         with self._transaction():
             self._place(placement)
+            self._put_lineages(lineages)
             self._connection.execute(
                 "INSERT OR REPLACE INTO queries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", _query_row(record)
             )
@@ -71,10 +78,13 @@ class QueryTables(Database):
     def put_lineage(self, lineage: Lineage, placement: Mapping[TaskId, str]) -> int:
         with self._transaction():
             self._place(placement)
-            self._connection.execute(
-                "INSERT OR REPLACE INTO lineages VALUES (?, ?)", (str(lineage.place), codec.dumps(lineage))
-            )
+            self._put_lineages([lineage])
             return self._next_version()
+
+    def _put_lineages(self, lineages: Sequence[Lineage]) -> None:
+        self._connection.executemany(
+            "INSERT OR REPLACE INTO lineages VALUES (?, ?)", [(str(one.place), codec.dumps(one)) for one in lineages]
+        )
 
     def _place(self, placement: Mapping[TaskId, str]) -> None:
         self._connection.executemany(

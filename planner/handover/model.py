@@ -35,8 +35,20 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Scaling:
+    """All parts of a merge give way to others, which the successor of the FINAL task reads in their place."""
+
+    stage: str
+    """The merge in parts."""
+    sites: tuple[str, ...]
+    """It has the site of each new part, in the order of their bins."""
+    whole_after_us: int | None = None
+    """The new parts have emitted, or will emit, every window that ends later, whole; it is known from SEEDING on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Handover:
-    """The task of a place is being followed by one at another site."""
+    """The task of a place is being followed by another one: at another site, or of other inputs."""
 
     generation: int
     """It is the successor's generation; none is used twice."""
@@ -52,6 +64,8 @@ class Handover:
     """Why nobody wants it any more; empty: it is wanted."""
     first_epochs: Mapping[str, int] = field(default_factory=dict)
     """It holds, by input, the oldest epoch at the successor's site; it is known from SEEDING on."""
+    scaling: Scaling | None = None
+    """The successor reads other parts than the old task; None: it reads what the old task reads."""
 
     def at(self, step: Step, now: datetime, *, reason: str = "") -> Handover:
         return replace(self, step=step, since=now, reason=reason or self.reason)
@@ -63,6 +77,11 @@ class Handover:
     def seeding(self, first_epochs: Mapping[str, int]) -> Handover:
         """Return the handover with what the successor's site holds of the inputs."""
         return replace(self, first_epochs=first_epochs)
+
+    def whole_after(self, us: int) -> Handover:
+        """Return the handover with the instant after which the new parts have all windows."""
+        assert self.scaling is not None
+        return replace(self, scaling=replace(self.scaling, whole_after_us=us))
 
     @property
     def step_since(self) -> datetime:
@@ -103,6 +122,7 @@ class Outcome:
     moved: bool
     """False: it was rolled back."""
     reason: str = ""
+    scaling: Scaling | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +159,15 @@ class Lineage:
         begun = Handover(self.next_generation, from_site, to_site, now, reason=reason)
         return replace(self, next_generation=self.next_generation + 1, handover=begun)
 
+    def scaled(self, site: str, scaling: Scaling, generation: int, now: datetime, reason: str = "") -> Lineage:
+        """Return the lineage with a handover at its site to a task of that generation, which reads new parts."""
+        begun = Handover(generation, site, site, now, reason=reason, scaling=scaling)
+        return replace(self, next_generation=generation + 1, handover=begun)
+
+    def replaced(self, generation: int) -> Lineage:
+        """Return the lineage of a part with the task of that generation in it, whose channel begins with epoch 0."""
+        return Lineage(self.place, generation, next_generation=generation + 1, last=self.last)
+
     def with_handover(self, handover: Handover) -> Lineage:
         return replace(self, handover=handover)
 
@@ -163,7 +192,7 @@ class Lineage:
         done = self.handover
         assert done is not None
         reason = "" if moved else done.reason
-        return Outcome(done.generation, done.from_site, done.to_site, done.asked_at, now, moved, reason)
+        return Outcome(done.generation, done.from_site, done.to_site, done.asked_at, now, moved, reason, done.scaling)
 
 
 def place_of(task: TaskId) -> TaskId:

@@ -19,9 +19,11 @@ class Event(Enum):
     KEPT = "kept"
     """All producers of the inputs keep what they have for the successor."""
     SUBSCRIBED = "subscribed"
-    """The successor has all inputs, and the readers of the old task know it."""
+    """The successor has all inputs, and the readers of the old task know it. With new parts: their first window that is
+    whole is known."""
     READY = "ready"
-    """The successor has the old task's state, and has caught up."""
+    """The successor has the old task's state, and has caught up. With new parts: the old task has emitted all windows
+    that the successor does not have whole."""
     TAKEN_OVER = "taken_over"
     """The successor's channel goes on where the old one ended."""
     DRAINED = "drained"

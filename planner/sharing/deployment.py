@@ -168,19 +168,19 @@ def _without_results(deployment: Deployment, running: Running) -> frozenset[Task
 
 def _kept_apart(deployment: Deployment, query: str) -> Deployment:
     """Gives vertices fingerprints of their own, for a query that shares nothing or does not begin at the first row."""
-    vertices = {v.id: replace(v, fingerprint=_apart(query, v.id)) for v in deployment.vertices}
+    vertices = {v.id: replace(v, fingerprint=apart(query, v.id)) for v in deployment.vertices}
     deployed = tuple(replace(one, vertex=vertices[one.vertex.id]) for one in deployment.deployed)
     return replace(deployment, vertices=tuple(vertices.values()), deployed=deployed)
 
 
-def _apart(query: str, vertex: VertexId) -> str:
+def apart(query: str, vertex: VertexId) -> str:
     """A fingerprint that no other vertex can have."""
     return digest([query, str(vertex)])
 
 
 def is_apart(one: Deployed) -> bool:
     """Whether no query may share a task of that fingerprint, or compute anything from its output."""
-    return one.fingerprint == _apart(one.id.query, one.vertex.id)
+    return one.fingerprint == apart(one.id.query, one.vertex.id)
 
 
 def taken_back(deployment: Deployment, query: str, late: Collection[TaskId], *, why: str) -> Deployment:
@@ -300,7 +300,7 @@ def alone(plan: PhysicalPlan, query: str) -> tuple[Deployed, ...]:
 
 
 def _alone(query: str, name: VertexId, kind: VertexKind, site: str | None, inputs: tuple[TaskId, ...]) -> Deployed:
-    vertex = Vertex(name, kind, _apart(query, name), tuple(task.vertex for task in inputs), pinned=site)
+    vertex = Vertex(name, kind, apart(query, name), tuple(task.vertex for task in inputs), pinned=site)
     return Deployed(TaskId.of(query, name), vertex, inputs)
 
 

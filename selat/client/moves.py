@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -59,6 +59,10 @@ class TaskMove:
     """It is the time at which the move came to this step."""
     reason: str
     """Why it was asked for; of one that was rolled back, why that."""
+    scaled_stage: str = ""
+    """The merge of which the new task reads other parts; empty: it reads what the old one reads."""
+    part_sites: tuple[str, ...] = ()
+    """It has the site of each of these parts."""
 
 
 def task_move(message: pb.TaskMove) -> TaskMove:
@@ -71,6 +75,8 @@ def task_move(message: pb.TaskMove) -> TaskMove:
         asked_at=to_datetime(message.asked_at_us),
         since=to_datetime(message.since_us),
         reason=message.reason,
+        scaled_stage=message.scaled_stage,
+        part_sites=tuple(message.part_sites),
     )
 
 
@@ -89,6 +95,21 @@ class MoveCalls(Calls):
         """
         request = pb.MoveTaskRequest(query=query, stage=stage, to_site=to_site)
         return task_move(self._session.ask(self._session.handovers.MoveTask, request).move)
+
+    def scale_stage(self, query: str, stage: str, parts: int, sites: Sequence[str] = ()) -> TaskMove:
+        """Have a merge of a running query go on in another number of parts; returns once that is stored.
+
+        Args:
+            query: its id, the beginning of it, or its name.
+            stage: a merge that was planned in parts and has a FINAL stage behind it, as `m1`.
+            parts: how many.
+            sites: where they go, in turn; none: where those are that run now.
+
+        The move that is returned is that of the FINAL task. Raises StatementError (HANDOVER_REFUSED) when the merge
+        cannot have these parts now, NotFound for an unknown query.
+        """
+        request = pb.ScaleStageRequest(query=query, stage=stage, parts=parts, sites=sites)
+        return task_move(self._session.ask(self._session.handovers.ScaleStage, request).move)
 
     def call_off_move(self, query: str, stage: str) -> TaskMove:
         """Roll the move of a task back, unless the old task has handed over already; returns the move as it is then.

@@ -119,6 +119,58 @@ class MoveTaskResponse(_message.Message):
 Global___MoveTaskResponse: _TypeAlias = MoveTaskResponse  # noqa: Y015
 
 @_typing.final
+class ScaleStageRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    STAGE_FIELD_NUMBER: _builtins.int
+    PARTS_FIELD_NUMBER: _builtins.int
+    SITES_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    stage: _builtins.str
+    """A merge in parts, as `m1`."""
+    parts: _builtins.int
+    @_builtins.property
+    def sites(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Where the parts go, in turn; empty: where those are that run now."""
+
+    def __init__(
+        self,
+        *,
+        query: _builtins.str = ...,
+        stage: _builtins.str = ...,
+        parts: _builtins.int = ...,
+        sites: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts", "query", b"query", "sites", b"sites", "stage", b"stage"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScaleStageRequest: _TypeAlias = ScaleStageRequest  # noqa: Y015
+
+@_typing.final
+class ScaleStageResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MOVE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def move(self) -> Global___TaskMove: ...
+    def __init__(
+        self,
+        *,
+        move: Global___TaskMove | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["move", b"move"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["move", b"move"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScaleStageResponse: _TypeAlias = ScaleStageResponse  # noqa: Y015
+
+@_typing.final
 class CallOffMoveRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -214,6 +266,8 @@ class TaskMove(_message.Message):
     ASKED_AT_US_FIELD_NUMBER: _builtins.int
     SINCE_US_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    SCALED_STAGE_FIELD_NUMBER: _builtins.int
+    PART_SITES_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     stage: _builtins.str
     """As in `m1.p0`."""
@@ -225,6 +279,10 @@ class TaskMove(_message.Message):
     """When it came to this step."""
     reason: _builtins.str
     """Why it was asked for; of one that was rolled back, why that."""
+    scaled_stage: _builtins.str
+    """Set when the new task reads other parts of a merge, `part_sites.size()` of them: the merge, and the site of each new part."""
+    @_builtins.property
+    def part_sites(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -236,10 +294,12 @@ class TaskMove(_message.Message):
         asked_at_us: _builtins.int = ...,
         since_us: _builtins.int = ...,
         reason: _builtins.str = ...,
+        scaled_stage: _builtins.str = ...,
+        part_sites: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked_at_us", b"asked_at_us", "from_site", b"from_site", "query_id", b"query_id", "reason", b"reason", "since_us", b"since_us", "stage", b"stage", "step", b"step", "to_site", b"to_site"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked_at_us", b"asked_at_us", "from_site", b"from_site", "part_sites", b"part_sites", "query_id", b"query_id", "reason", b"reason", "scaled_stage", b"scaled_stage", "since_us", b"since_us", "stage", b"stage", "step", b"step", "to_site", b"to_site"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

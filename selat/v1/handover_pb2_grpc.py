@@ -40,6 +40,11 @@ class HandoverServiceStub:
                 request_serializer=selat_dot_v1_dot_handover__pb2.MoveTaskRequest.SerializeToString,
                 response_deserializer=selat_dot_v1_dot_handover__pb2.MoveTaskResponse.FromString,
                 _registered_method=True)
+        self.ScaleStage = channel.unary_unary(
+                '/selat.v1.HandoverService/ScaleStage',
+                request_serializer=selat_dot_v1_dot_handover__pb2.ScaleStageRequest.SerializeToString,
+                response_deserializer=selat_dot_v1_dot_handover__pb2.ScaleStageResponse.FromString,
+                _registered_method=True)
         self.CallOffMove = channel.unary_unary(
                 '/selat.v1.HandoverService/CallOffMove',
                 request_serializer=selat_dot_v1_dot_handover__pb2.CallOffMoveRequest.SerializeToString,
@@ -58,6 +63,13 @@ class HandoverServiceServicer:
 
     def MoveTask(self, request, context):
         """Asks for the move of a task. It is stored when this returns, and goes on by itself.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ScaleStage(self, request, context):
+        """Asks for another number of parts of a merge. It is stored when this returns, and goes on by itself as a move of the FINAL task does.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -84,6 +96,11 @@ def add_HandoverServiceServicer_to_server(servicer, server):
                     servicer.MoveTask,
                     request_deserializer=selat_dot_v1_dot_handover__pb2.MoveTaskRequest.FromString,
                     response_serializer=selat_dot_v1_dot_handover__pb2.MoveTaskResponse.SerializeToString,
+            ),
+            'ScaleStage': grpc.unary_unary_rpc_method_handler(
+                    servicer.ScaleStage,
+                    request_deserializer=selat_dot_v1_dot_handover__pb2.ScaleStageRequest.FromString,
+                    response_serializer=selat_dot_v1_dot_handover__pb2.ScaleStageResponse.SerializeToString,
             ),
             'CallOffMove': grpc.unary_unary_rpc_method_handler(
                     servicer.CallOffMove,
@@ -124,6 +141,33 @@ class HandoverService:
             '/selat.v1.HandoverService/MoveTask',
             selat_dot_v1_dot_handover__pb2.MoveTaskRequest.SerializeToString,
             selat_dot_v1_dot_handover__pb2.MoveTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ScaleStage(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/selat.v1.HandoverService/ScaleStage',
+            selat_dot_v1_dot_handover__pb2.ScaleStageRequest.SerializeToString,
+            selat_dot_v1_dot_handover__pb2.ScaleStageResponse.FromString,
             options,
             channel_credentials,
             insecure,

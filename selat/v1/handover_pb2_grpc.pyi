@@ -35,6 +35,8 @@ class HandoverServiceStub:
     def __new__(cls, channel: _aio.Channel) -> HandoverServiceAsyncStub: ...
     MoveTask: _grpc.UnaryUnaryMultiCallable[_handover_pb2.MoveTaskRequest, _handover_pb2.MoveTaskResponse]
     """Asks for the move of a task. It is stored when this returns, and goes on by itself."""
+    ScaleStage: _grpc.UnaryUnaryMultiCallable[_handover_pb2.ScaleStageRequest, _handover_pb2.ScaleStageResponse]
+    """Asks for another number of parts of a merge. It is stored when this returns, and goes on by itself as a move of the FINAL task does."""
     CallOffMove: _grpc.UnaryUnaryMultiCallable[_handover_pb2.CallOffMoveRequest, _handover_pb2.CallOffMoveResponse]
     """Rolls a move back, unless the old task has handed over already."""
     ListMoves: _grpc.UnaryUnaryMultiCallable[_handover_pb2.ListMovesRequest, _handover_pb2.ListMovesResponse]
@@ -47,6 +49,8 @@ class HandoverServiceAsyncStub(HandoverServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     MoveTask: _aio.UnaryUnaryMultiCallable[_handover_pb2.MoveTaskRequest, _handover_pb2.MoveTaskResponse]  # type: ignore[assignment]
     """Asks for the move of a task. It is stored when this returns, and goes on by itself."""
+    ScaleStage: _aio.UnaryUnaryMultiCallable[_handover_pb2.ScaleStageRequest, _handover_pb2.ScaleStageResponse]  # type: ignore[assignment]
+    """Asks for another number of parts of a merge. It is stored when this returns, and goes on by itself as a move of the FINAL task does."""
     CallOffMove: _aio.UnaryUnaryMultiCallable[_handover_pb2.CallOffMoveRequest, _handover_pb2.CallOffMoveResponse]  # type: ignore[assignment]
     """Rolls a move back, unless the old task has handed over already."""
     ListMoves: _aio.UnaryUnaryMultiCallable[_handover_pb2.ListMovesRequest, _handover_pb2.ListMovesResponse]  # type: ignore[assignment]
@@ -62,6 +66,14 @@ class HandoverServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_handover_pb2.MoveTaskResponse, _abc.Awaitable[_handover_pb2.MoveTaskResponse]]:
         """Asks for the move of a task. It is stored when this returns, and goes on by itself."""
+
+    @_abc_1.abstractmethod
+    def ScaleStage(
+        self,
+        request: _handover_pb2.ScaleStageRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_handover_pb2.ScaleStageResponse, _abc.Awaitable[_handover_pb2.ScaleStageResponse]]:
+        """Asks for another number of parts of a merge. It is stored when this returns, and goes on by itself as a move of the FINAL task does."""
 
     @_abc_1.abstractmethod
     def CallOffMove(

@@ -438,6 +438,7 @@ class HandoverStatus(_message.Message):
     RESTORED_FIELD_NUMBER: _builtins.int
     CAUGHT_UP_FIELD_NUMBER: _builtins.int
     TAKEN_OVER_FIELD_NUMBER: _builtins.int
+    WHOLE_AFTER_US_FIELD_NUMBER: _builtins.int
     seeded: _builtins.bool
     """Of the task that hands over: its checkpoint is published for the successor."""
     cut: _builtins.bool
@@ -451,6 +452,8 @@ class HandoverStatus(_message.Message):
     """It has read what its inputs hold, but for the newest epochs."""
     taken_over: _builtins.bool
     """It has seen the end of the predecessor's channel, and its own channel goes on from there."""
+    whole_after_us: _builtins.int
+    """Of a task that began in the middle of its inputs: it has emitted, or will emit, all windows that end later. Absent: not known yet."""
     @_builtins.property
     def first_epochs(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Of the successor: the oldest epoch of each of its inputs that the site holds, or will get."""
@@ -466,14 +469,20 @@ class HandoverStatus(_message.Message):
         restored: _builtins.bool = ...,
         caught_up: _builtins.bool = ...,
         taken_over: _builtins.bool = ...,
+        whole_after_us: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_last_epoch", b"_last_epoch", "last_epoch", b"last_epoch"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_last_epoch", b"_last_epoch", "_whole_after_us", b"_whole_after_us", "last_epoch", b"last_epoch", "whole_after_us", b"whole_after_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_epoch", b"_last_epoch", "caught_up", b"caught_up", "cut", b"cut", "drained", b"drained", "first_epochs", b"first_epochs", "last_epoch", b"last_epoch", "restored", b"restored", "seeded", b"seeded", "taken_over", b"taken_over"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_last_epoch", b"_last_epoch", "_whole_after_us", b"_whole_after_us", "caught_up", b"caught_up", "cut", b"cut", "drained", b"drained", "first_epochs", b"first_epochs", "last_epoch", b"last_epoch", "restored", b"restored", "seeded", b"seeded", "taken_over", b"taken_over", "whole_after_us", b"whole_after_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__last_epoch: _TypeAlias = _typing.Literal["last_epoch"]  # noqa: Y015
     _WhichOneofArgType__last_epoch: _TypeAlias = _typing.Literal["_last_epoch", b"_last_epoch"]  # noqa: Y015
+    _WhichOneofReturnType__whole_after_us: _TypeAlias = _typing.Literal["whole_after_us"]  # noqa: Y015
+    _WhichOneofArgType__whole_after_us: _TypeAlias = _typing.Literal["_whole_after_us", b"_whole_after_us"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__last_epoch) -> _WhichOneofReturnType__last_epoch | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__whole_after_us) -> _WhichOneofReturnType__whole_after_us | None: ...
 
 Global___HandoverStatus: _TypeAlias = HandoverStatus  # noqa: Y015
 
@@ -1288,6 +1297,7 @@ class TakeOver(_message.Message):
     predecessor_channel: _builtins.str
     predecessor_site: _builtins.str
     seed_channel: _builtins.str
+    """Empty: the task gets no checkpoint, for it reads other channels than its predecessor."""
     def __init__(
         self,
         *,

@@ -90,6 +90,12 @@ class InputState:
         if self.joining:
             self._joined_at(standing.watermark_us)
 
+    def begin_behind(self, epoch: int) -> None:
+        """Begin at that epoch where none of those before is needed: the site's copy lacks bins of these."""
+        if self.source.read_from is ReadFrom.OLDEST and not self.resumed and self.cursor < epoch:
+            self.joining = True
+            self.cursor = epoch
+
     def _skip(self) -> None:
         if self.cursor >= self.log.first_epoch:
             return

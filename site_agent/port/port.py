@@ -329,7 +329,9 @@ class Port:
         resumed = continues or bool(cursor)
         state = self._states[item.channel] = InputState(item, log, cursor or item.from_epoch, resumed=resumed)
         held_from = self._router.held_from(item.channel, item.bins)
-        state.missed = held_from is None or (bool(held_from) and max(cursor or 0, log.first_epoch) < held_from)
+        if held_from is not None:
+            state.begin_behind(held_from)
+        state.missed = held_from is None or (bool(held_from) and max(state.cursor, log.first_epoch) < held_from)
         return state
 
     async def _leave(self, channel: str) -> None:

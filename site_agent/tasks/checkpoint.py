@@ -55,6 +55,8 @@ class Succession:
     """The predecessor was idle at its end."""
     taken: Mapping[str, int] = field(default_factory=dict)
     """It holds, by input, the next epoch at the predecessor's end; the predecessor has reported late rows before it."""
+    of_others: bool = False
+    """The task reads other channels than its predecessor did, in which no rows are late."""
 
     @property
     def taken_over(self) -> bool:

@@ -8,6 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from contract.tasks import ReadFrom
 from machine.faults import reached
 from site_agent.base.faults import FaultPoint
 from site_agent.channels.manifest import EpochManifest
@@ -162,6 +163,8 @@ class GatheringTask(PortTask):
         succession = self._succession
         if succession is None:
             return True
+        if succession.of_others:
+            return False
         return succession.taken_over and origin.epoch >= succession.taken.get(origin.channel, 0)
 
     async def _maybe_checkpoint(self, batch: PortBatch) -> None:
@@ -172,6 +175,18 @@ class GatheringTask(PortTask):
         moved = dict(batch.cursors) != dict(self._checkpoint.cursors)
         if moved and (due or batch.ended):
             await self._save_checkpoint(batch.cursors)
+
+    @property
+    def _whole_after_us(self) -> int | None:
+        """All windows that end later are emitted, or will be, even after a crash; None: that is not known yet.
+
+        It is known when each input has said how far its rows went before the first epoch that was taken.
+        """
+        stored = self._checkpoint
+        began = any(item.read_from is ReadFrom.OLDEST for item in self._inputs)
+        if not began or not stored.number or stored.watermark_us is None or self._port.missed_inputs:
+            return None
+        return stored.closed_us
 
     async def _combined(self, sql: str, rows: pa.Table) -> pa.Table:
         """Fewer partials of the same."""

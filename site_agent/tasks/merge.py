@@ -54,7 +54,10 @@ class MergeTask(GatheringTask):
 
     @property
     def handover(self) -> HandoverReport | None:
-        return self._handing.report()
+        report, whole_after_us = self._handing.report(), self._whole_after_us
+        if whole_after_us is None:
+            return report
+        return replace(report or HandoverReport(), whole_after_us=whole_after_us)
 
     @property
     def goes_on(self) -> bool:

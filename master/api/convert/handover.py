@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from contract.times import to_us
 from planner.handover.model import Lineage, Step
 from selat.v1 import handover_pb2 as pb
@@ -23,7 +25,10 @@ def move_to_proto(lineage: Lineage, *, runs: bool = True) -> pb.TaskMove | None:
     `runs`: a query still needs the task.
     """
     place, under_way, last = lineage.place, lineage.handover, lineage.last
-    named = {"query_id": place.query, "stage": str(place.vertex)}
+    named: dict[str, Any] = {"query_id": place.query, "stage": str(place.vertex)}
+    scaling = under_way.scaling if under_way is not None else last.scaling if last is not None else None
+    if scaling is not None:
+        named |= {"scaled_stage": scaling.stage, "part_sites": scaling.sites}
     if under_way is not None:
         return pb.TaskMove(
             **named,

@@ -30,8 +30,13 @@ class HandoverServicer(handover_pb2_grpc.HandoverServiceServicer):
         lineage = self._handovers.begin(place, request.to_site, "asked for")
         return pb.MoveTaskResponse(move=move_to_proto(lineage))
 
+    async def ScaleStage(self, request: pb.ScaleStageRequest, context: Context) -> pb.ScaleStageResponse:  # noqa: N802
+        record = own(self._queries.find(request.query))
+        lineage = self._handovers.scale(record, request.stage, request.parts, request.sites, "asked for")
+        return pb.ScaleStageResponse(move=move_to_proto(lineage))
+
     async def CallOffMove(self, request: pb.CallOffMoveRequest, context: Context) -> pb.CallOffMoveResponse:  # noqa: N802
-        place = self._place(request.query, request.stage)
+        place = self._scaled(request.query, request.stage) or self._place(request.query, request.stage)
         lineage = self._handovers.call_off(place, "called off")
         return pb.CallOffMoveResponse(move=move_to_proto(lineage))
 
@@ -41,6 +46,15 @@ class HandoverServicer(handover_pb2_grpc.HandoverServiceServicer):
         found = [one for place, one in sorted(self._lineages.all.items()) if not query or place.query == query]
         moves = (move_to_proto(one, runs=one.place in running) for one in found)
         return pb.ListMovesResponse(moves=filter(None, moves))
+
+    def _scaled(self, query: str, stage: str) -> TaskId | None:
+        """The FINAL behind a merge that is to have other parts."""
+        record = own(self._queries.find(query))
+        for one in self._handovers.under_way:
+            scaling = one.handover.scaling if one.handover is not None else None
+            if one.place.query == record.id and scaling is not None and scaling.stage == stage:
+                return one.place
+        return None
 
     def _place(self, query: str, stage: str) -> TaskId:
         """Raises UnknownQueryError, AmbiguousQueryError, NotOwnerError, HandoverRefusedError."""

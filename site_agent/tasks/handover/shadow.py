@@ -1,7 +1,7 @@
 """A task that is to take another one's place, until it has: it takes all input, keeps checkpoints, publishes nothing.
 
 It begins with a checkpoint of the other task, its seed, which it stores as its own first one before it acknowledges
-any input. It drops the windows that the other task's channel says are out. When that channel has ended in its favour,
+any input. Where it reads other channels than the other task, it begins with nothing, at their first epochs. It drops the windows that the other task's channel says are out. When that channel has ended in its favour,
 it drops those up to the last watermark and stores a checkpoint that says so: from then on it never looks at the
 channel again, so windows that are out stay out.
 """
@@ -21,7 +21,7 @@ from site_agent.base.faults import FaultPoint
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EndMark
 from site_agent.port import PortBatch
-from site_agent.tasks.checkpoint import Closing, Succession
+from site_agent.tasks.checkpoint import Checkpoint, Closing, Succession
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import check_whole
 from site_agent.tasks.emission import Emission
@@ -77,9 +77,9 @@ class Shadow(GatheringTask):
         self._control = control = await follow(context, self._take_over, 0)
         predecessor = self._take_over.predecessor_channel
         if not self._checkpoint.number:
-            context.progress.enter(TaskState.RUNNING, f"waits for the state of {predecessor}")
-            await self._restore_seed()
-        await context.router.unsubscribe(self._take_over.seed_channel, context.spec.task_id)
+            await self._begin_state()
+        if self._take_over.seed_channel:
+            await context.router.unsubscribe(self._take_over.seed_channel, context.spec.task_id)
         assert self._succession is not None
         control.heard = self._succession.heard
         self._restored = True
@@ -119,6 +119,15 @@ class Shadow(GatheringTask):
         known = local or log.next_epoch > 0 or log.end is not None or log.standing is not None
         return max(log.first_epoch, held_from) if known and held_from is not None else None
 
+    async def _begin_state(self) -> None:
+        predecessor = self._take_over.predecessor_channel
+        if self._take_over.seed_channel:
+            self._context.progress.enter(TaskState.RUNNING, f"waits for the state of {predecessor}")
+            await self._restore_seed()
+            return
+        async with self._context.attempt():
+            await self._begin_with(Checkpoint(1, {}, succession=Succession(predecessor, of_others=True)))
+
     async def _restore_seed(self) -> None:
         """Make the predecessor's checkpoint one's own.
 
@@ -140,11 +149,14 @@ class Shadow(GatheringTask):
                 number=1,
                 succession=Succession(self._take_over.predecessor_channel, heard=head.next_epoch),
             )
-            await self._state.save(checkpoint)
-            reached(FaultPoint.SEED_RESTORED)
-            # Begin as after a restart, so that there is one way to begin with a checkpoint.
-            self._state.close()
-            await self._restore()
+            await self._begin_with(checkpoint)
+
+    async def _begin_with(self, checkpoint: Checkpoint) -> None:
+        """Begin with a checkpoint as after a restart, so that there is one way to do so."""
+        await self._state.save(checkpoint)
+        reached(FaultPoint.SEED_RESTORED)
+        self._state.close()
+        await self._restore()
 
     async def _fill(self, log: ChannelLog, head: SeedHead) -> None:
         """Take in the rows of a seed; what is much is written to disk on the way."""

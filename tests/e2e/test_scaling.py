@@ -1,0 +1,71 @@
+"""The number of parts of running merges changes: results equal DuckDB's, whatever dies meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+import selat
+from selat.client.moves import MoveStep, TaskMove
+from tests.e2e.cluster import check_against_oracle, submit, wait_until
+from tests.e2e.faults import Queries, Scene, in_the_middle, kill
+from tests.e2e.queries import CASES, Case
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(400)]
+
+SLOWLY = "'mode' = 'replay', 'replay_speed' = '5'"
+"""Five minutes of events in a minute: windows must close while the number of parts changes, and after that."""
+NAMES = ("top_k", "window_join_aggregate")
+
+
+@contextmanager
+def slow_orders(scene: Scene, client: selat.Client) -> Iterator[tuple[Case, ...]]:
+    """Cases over a stream that takes a minute."""
+    client.sql(scene.dataset.stream("slow_orders", SLOWLY))
+    client.sql("SET merge_parallelism = 2")
+    yield tuple(
+        Case(case.name, case.sql.replace("FROM orders", "FROM slow_orders"), case.oracle)
+        for case in CASES
+        if case.name in NAMES
+    )
+    client.sql("DROP STREAM slow_orders")
+
+
+def merge_of(query: selat.Query) -> str:
+    """The stage of the query that is a merge in parts."""
+    return min(task.stage_id for task in query.info().tasks if task.stage_id.startswith("m"))
+
+
+def over(client: selat.Client, move: TaskMove) -> TaskMove:
+    wait_until(lambda: _now(client, move).step.over)
+    return _now(client, move)
+
+
+def _now(client: selat.Client, move: TaskMove) -> TaskMove:
+    return next(m for m in client.moves(move.query_id) if m.stage == move.stage)
+
+
+def parts(query: selat.Query) -> list[str]:
+    """The sites of the query's parts."""
+    stage = merge_of(query)
+    return sorted(task.site for task in query.info().tasks if task.stage_id == stage)
+
+
+def scale(client: selat.Client, queries: Queries, number: int, *sites: str) -> list[TaskMove]:
+    begun = [client.scale_stage(query.id, merge_of(query), number, sites) for query in queries.values()]
+    return [over(client, move) for move in begun]
+
+
+def test_parts_are_split_and_joined_and_results_equal_the_oracle(frail: Scene, frail_client: selat.Client) -> None:
+    with slow_orders(frail, frail_client) as cases:
+        queries = submit(frail_client, cases[:1])
+        in_the_middle(queries, rows_in=500)
+        split = scale(frail_client, queries, 3, "eu", "asia", "us")
+        assert {move.step for move in split} == {MoveStep.MOVED}, split
+        assert {tuple(parts(query)) for query in queries.values()} == {("asia", "eu", "us")}
+        joined = scale(frail_client, queries, 1)
+        assert {move.step for move in joined} == {MoveStep.MOVED}, joined
+        assert all(len(parts(query)) == 1 for query in queries.values())
+        check_against_oracle(frail.dataset, cases[:1], queries)
