@@ -69,3 +69,21 @@ def test_parts_are_split_and_joined_and_results_equal_the_oracle(frail: Scene, f
         assert {move.step for move in joined} == {MoveStep.MOVED}, joined
         assert all(len(parts(query)) == 1 for query in queries.values())
         check_against_oracle(frail.dataset, cases[:1], queries)
+
+
+@pytest.mark.long
+@pytest.mark.kills
+@pytest.mark.parametrize("victims", [("agent-eu",), ("agent-us", "master"), ("agent-asia", "agent-eu")])
+def test_kills_while_parts_change_lose_and_double_nothing(
+    isolated: Scene, isolated_client: selat.Client, victims: tuple[str, ...]
+) -> None:
+    with slow_orders(isolated, isolated_client) as cases:
+        queries = submit(isolated_client, cases)
+        in_the_middle(queries, rows_in=500)
+        begun = [
+            isolated_client.scale_stage(query.id, merge_of(query), 4, ("us", "asia")) for query in queries.values()
+        ]
+        kill(isolated.cluster, *victims)
+        ended = [over(isolated_client, move) for move in begun]
+        assert {move.step for move in ended} == {MoveStep.MOVED}, ended
+        check_against_oracle(isolated.dataset, cases, queries)

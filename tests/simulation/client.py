@@ -12,7 +12,7 @@ import grpc.aio
 import pyarrow as pa
 
 from selat.v1 import handover_pb2, handover_pb2_grpc, query_pb2, query_pb2_grpc
-from tests.simulation.faults import Move
+from tests.simulation.faults import Move, Scale
 from tests.simulation.loop import Process
 from tests.simulation.plan import faults_end_s
 from tests.simulation.producer import OPTIONS, RETRY_S, Producer
@@ -158,6 +158,25 @@ class Client:
         stage = places[int(order.place * len(places))]
         request = handover_pb2.MoveTaskRequest(query=order.query, stage=stage, to_site=order.site)
         await self._order("MoveTask", request, self._moves)
+        await self._call_off(order, stage)
+
+    async def scale(self, order: Scale) -> None:
+        """Have one of a query's merges go on in other parts, if it can; call it off after a while, if so ordered."""
+        try:
+            answer = await self._stub.GetQuery(query_pb2.GetQueryRequest(query=order.query), timeout=CALL_TIMEOUT_S)
+        except grpc.aio.AioRpcError:
+            return
+        merges = sorted({task.stage_id for task in answer.query.tasks if task.stage_id[0] == "m"})
+        if not merges:
+            return
+        stage = merges[int(order.place * len(merges))]
+        request = handover_pb2.ScaleStageRequest(
+            query=order.query, stage=stage, parts=order.parts, sites=order.sites
+        )
+        await self._order("ScaleStage", request, self._moves)
+        await self._call_off(order, stage)
+
+    async def _call_off(self, order: Move | Scale, stage: str) -> None:
         if order.called_off_s is not None:
             await asyncio.sleep(order.called_off_s)
             called_off = handover_pb2.CallOffMoveRequest(query=order.query, stage=stage)

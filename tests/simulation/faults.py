@@ -159,7 +159,21 @@ class Move:
     """The client calls the move off after so long; None: it does not."""
 
 
-Order = Pause | Cancel | Declare | Lease | Move
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The client has one of a query's merges go on in another number of parts."""
+
+    at_s: float
+    query: str
+    place: float
+    """It selects one of the merges, from 0 to 1."""
+    parts: int
+    sites: tuple[str, ...]
+    called_off_s: float | None = None
+    """The client calls it off after so long; None: it does not."""
+
+
+Order = Pause | Cancel | Declare | Lease | Move | Scale
 """What clients ask of the master beside results."""
 Fault = Kill | KillAtPoint | Cut | Break | Silence | Full | Failing | Damage | Slow | SetClock | Leave | Order
 """What happens beside the rows."""

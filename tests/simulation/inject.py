@@ -22,6 +22,7 @@ from tests.simulation.faults import (
     Move,
     Order,
     Pause,
+    Scale,
     SetClock,
     Silence,
     Slow,
@@ -65,6 +66,8 @@ def _ordered(client: Client, frameworks: Frameworks, order: Order) -> Coroutine[
             return client.declare(order.name, order.seconds)
         case Move():
             return client.move(order)
+        case Scale():
+            return client.scale(order)
         case Lease():
             return frameworks.lease(order)
 

@@ -25,13 +25,14 @@ from tests.simulation.faults import (
     Leave,
     Move,
     Pause,
+    Scale,
     SetClock,
     Silence,
     Slow,
     over_s,
 )
 from tests.simulation.rows import FIRST_ROW_S, LONG_AGO_S, last_row_s
-from tests.simulation.workload import DRAWN
+from tests.simulation.workload import DRAWN, SCALED
 
 MASTER = "master"
 SLOTS = 4
@@ -151,6 +152,10 @@ def drawn(seed: int) -> Plan:
         budget_bytes=2_000 if Feature.SMALL_BUDGETS in features else 1 << 30,
         skews_s=tuple(random.uniform(-2, 2) for _ in sites) if Feature.SKEWS in features else (),
     )
+    if Feature.PARTS in features and Feature.MOVES in features:
+        # Only a merge with a FINAL behind it can have other parts while it runs.
+        more = Random(f"{seed}/scaled").choice(SCALED)
+        plan = replace(plan, queries=(*plan.queries, more))
     return _with_faults(plan, features, random)
 
 
@@ -265,7 +270,13 @@ def _lease(plan: Plan, random: Random, at_s: float) -> Fault:
 
 def _move(plan: Plan, random: Random, at_s: float) -> Fault:
     called_off_s = random.choice((None, None, None, 8 * random.random()))
-    return Move(at_s, random.choice(plan.queries), random.random(), random.choice(plan.sites), called_off_s)
+    query, place, site = random.choice(plan.queries), random.random(), random.choice(plan.sites)
+    # Of its own, so that what was drawn before merges could have other parts stays as it was.
+    own = Random(f"{plan.seed}/scale/{at_s}")
+    if plan.parts > 1 and own.random() < 0.6:
+        sites = tuple(own.choices(plan.sites, k=own.randrange(3)))
+        return Scale(at_s, plan.queries[-1], place, own.randrange(1, 5), sites, called_off_s)
+    return Move(at_s, query, place, site, called_off_s)
 
 
 def _alone(plan: Plan, random: Random, at_s: float) -> Iterable[Fault]:

@@ -136,6 +136,8 @@ ALL_GROUPS = {
     ),
 }
 """Their results need the groups of all bins."""
+SCALED = ("layer", "top")
+"""Those of one merge with a FINAL stage behind it, whose parts can change."""
 QUERIES |= ALL_GROUPS
 
 

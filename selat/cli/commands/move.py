@@ -1,4 +1,4 @@
-"""`selat query move`, `moves`: tasks that go on at another site while their query runs."""
+"""`selat query move`, `scale`, `moves`: tasks that go on elsewhere, or in other parts, while their query runs."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ MOVE_FIELDS: tuple[Field[TaskMove], ...] = (
     Field("asked_at", lambda m: m.asked_at, lambda m: human.instant(m.asked_at.replace(microsecond=0))),
     Field("since", lambda m: m.since, lambda m: human.instant(m.since.replace(microsecond=0))),
     Field("reason", lambda m: m.reason),
+    Field("scaled_stage", lambda m: m.scaled_stage),
+    Field("part_sites", lambda m: list(m.part_sites), lambda m: ", ".join(m.part_sites)),
 )
 
 _TOLD = {
@@ -37,6 +39,14 @@ _TOLD = {
     MoveStep.ROLLED_BACK: "rolled back",
     MoveStep.ENDED: "its queries were over first",
     MoveStep.UNKNOWN: "in a step that this client does not know",
+}
+_TOLD_OF_PARTS = {
+    **_TOLD,
+    MoveStep.REGISTERED: "the producers of the inputs are asked to keep what the new parts need",
+    MoveStep.STARTED: "the new parts begin beside the old ones",
+    MoveStep.SEEDING: "the windows that are open close in the old parts",
+    MoveStep.BACK: "the new parts go; the old ones run on",
+    MoveStep.MOVED: "done",
 }
 
 
@@ -74,6 +84,44 @@ def move(  # noqa: PLR0913 - one per argument and option
 
 
 @click.command()
+@click.argument("query")
+@click.argument("stage")
+@click.argument("parts", type=click.IntRange(min=1), required=False)
+@click.option("--sites", default="", help="Where the parts go, in turn, as eu,us; else where those are that run now.")
+@click.option("--call-off", is_flag=True, help="Go on with the old parts, unless the new ones have taken over already.")
+@click.option("--wait/--no-wait", default=True, help="Show each step until it is done, or return at once.")
+@settings_options
+@pass_app
+def scale(  # noqa: PLR0913 - one per argument and option
+    app: App, query: str, stage: str, parts: int | None, sites: str, call_off: bool, wait: bool
+) -> None:
+    """Have a merge of a running query go on in PARTS parts; no row is lost or doubled, and nothing stands still.
+
+    STAGE is a merge that was planned with SET merge_parallelism and has a FINAL stage behind it, as m1. The new parts
+    begin beside the old ones; when the windows that were open then have closed, another FINAL task takes over.
+
+    \b
+    Examples:
+      selat query scale visits m1 4
+      selat query scale visits m1 4 --sites eu,us --no-wait
+      selat query scale visits m1 --call-off
+    """
+    if call_off == (parts is not None):
+        raise click.UsageError("give a number of parts, or --call-off")
+    named = [site.strip() for site in sites.split(",") if site.strip()]
+    with app.connect() as client:
+        if parts is not None:
+            begun = client.scale_stage(query, stage, parts, named)
+        else:
+            begun = client.call_off_move(query, stage)
+        last = _followed(app, client, begun) if wait else begun
+        if app.format is not Format.TABLE or not wait:
+            show_one(app, MOVE_FIELDS, last, _line)
+        if wait and last.step is not (MoveStep.ROLLED_BACK if call_off else MoveStep.MOVED):
+            raise click.exceptions.Exit(1)
+
+
+@click.command()
 @click.argument("query", default="")
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
 @settings_options
@@ -103,4 +151,7 @@ def _followed(app: App, client: Client, begun: TaskMove) -> TaskMove:
 
 def _line(found: TaskMove) -> str:
     reason = f": {found.reason}" if found.step in (MoveStep.BACK, MoveStep.ROLLED_BACK) and found.reason else ""
+    if found.scaled_stage:
+        parts = f"{len(found.part_sites)} parts at {', '.join(found.part_sites)}"
+        return f"{found.query_id} {found.scaled_stage}, {parts}: {_TOLD_OF_PARTS[found.step]}{reason}"
     return f"{found.query_id} {found.stage}, {found.from_site} to {found.to_site}: {_TOLD[found.step]}{reason}"

@@ -35,7 +35,7 @@ def test_the_public_methods() -> None:
         "link_history", "links", "members", "move_task", "moves", "probe_link", "push", "queries",
         "query", "query_history",
         "register_framework",
-        "register_function", "revoke_token", "script", "set_quota",
+        "register_function", "revoke_token", "scale_stage", "script", "set_quota",
         "sharing", "sink", "sinks", "site", "sites", "slots", "sql",
         "stream", "streams", "table", "tables", "tokens", "undrain_site", "view", "views", "watch_events",
         "watch_slots",

@@ -1,0 +1,286 @@
+"""A merge gets another number of parts: step by step, as sites report, over restarts of the master, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from contract.handover import HandoverReport
+from contract.tasks import ReadFrom, TaskState
+from master.api.convert.handover import move_to_proto
+from master.base.errors import HandoverRefusedError
+from master.queries.sharing import deployed_of
+from master.records.specs import HandOver, TakeOver, TaskSpec
+from planner.graph.ids import TaskId
+from planner.graph.plan import Destination, Merge, PhysicalPlan, Stage, StageInput
+from planner.handover.model import Step
+from planner.values.errors import UnknownSiteError
+from planner.values.stages import StageKind
+from selat.v1 import handover_pb2
+from tests.unit.master.build import PLAN, report, status
+from tests.unit.master.world import World
+
+SITES = ("us", "eu", "hub")
+WINDOW = Merge("window_start", timedelta(seconds=10), "SELECT * FROM input", by_bins=True)
+IN_PARTS = PhysicalPlan(
+    stages=(
+        Stage("s1", StageKind.SOURCE, ("us", "eu"), "SELECT 1", relation="clicks"),
+        Stage("m1", StageKind.MERGE, (), "SELECT 2", inputs=(StageInput("s1", "input"),), merge=WINDOW, parts=2),
+        Stage("f1", StageKind.FINAL, (), "SELECT 3", inputs=(StageInput("m1", "input"),), merge=WINDOW),
+    ),
+    result_stage="f1",
+    destination=Destination("hub"),
+    columns=PLAN.columns,
+)
+S = 1_000_000
+
+
+class Scaling(World):
+    """A query whose merge runs in two parts, at us and eu, behind which the FINAL is at eu."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        sites = dict(zip((*IN_PARTS.stages[1].vertices, *IN_PARTS.stages[2].vertices), ("us", "eu", "eu"), strict=True))
+        self.query = self.jobs.submit(replace(IN_PARTS, sites=sites), sql="SELECT ...").id
+        self.said: dict[TaskId, HandoverReport] = {}
+        self.watermarks: dict[TaskId, int] = {}
+        self.states: dict[TaskId, TaskState] = {}
+        self.hear()
+
+    def place(self, stage: str, number: int = 0, generation: int = 0) -> TaskId:
+        return TaskId(self.query, stage, number, generation=generation)
+
+    def scale(self, number: int, *sites: str) -> None:
+        self.jobs.handovers.scale(self.queries.get(self.query), "m1", number, sites, "asked for")
+
+    def step(self) -> Step | None:
+        handover = self.lineages.get(self.place("f1")).handover
+        return None if handover is None else handover.step
+
+    def hear(self, *sites: str) -> None:
+        """Heartbeats of these sites, or all, with what their tasks say."""
+        for site in sites or SITES:
+            tasks = [
+                replace(
+                    status(spec.task_id, self.states.get(spec.task_id, TaskState.RUNNING), site=site),
+                    handover=self.said.get(spec.task_id),
+                    watermark_us=self.watermarks.get(spec.task_id),
+                )
+                for spec in self.board.current(site).assignment.tasks
+            ]
+            self.jobs.report(report(site, *tasks, assignment_version=self.board.version(site)))
+
+    def specs(self) -> Mapping[TaskId, TaskSpec]:
+        return {spec.task_id: spec for site in SITES for spec in self.board.current(site).assignment.tasks}
+
+    def homes(self) -> Mapping[TaskId, str]:
+        return {spec.task_id: site for site in SITES for spec in self.board.current(site).assignment.tasks}
+
+    def to_seeding(self, *sites: str) -> None:
+        """To three parts, which have all windows that end after 20, 30 and 25 s."""
+        self.scale(3, *sites)
+        self.hear()
+        for number, after_s in enumerate((20, 30, 25)):
+            self.said[self.place("m1", number, 1)] = HandoverReport(whole_after_us=after_s * S - 1)
+        self.hear()
+
+    def to_cut(self) -> None:
+        self.to_seeding()
+        self.said[self.place("f1", 0, 1)] = HandoverReport(restored=True, caught_up=True)
+        self.watermarks[self.place("f1")] = 40 * S
+        self.hear()
+
+    def to_end(self) -> None:
+        self.to_cut()
+        self.said[self.place("f1")] = HandoverReport(cut=True, last_epoch=8, drained=True)
+        self.said[self.place("f1", 0, 1)] = HandoverReport(restored=True, caught_up=True, taken_over=True)
+        self.states[self.place("f1")] = TaskState.ENDED
+        self.hear()
+
+
+@pytest.fixture
+def world() -> Scaling:
+    return Scaling()
+
+
+def test_producers_keep_their_epochs_before_new_parts_begin(world: Scaling) -> None:
+    world.scale(3, "hub")
+    assert world.step() is Step.REGISTERED
+    specs = world.specs()
+    assert {specs[world.place("s1", n)].consumers for n in (0, 1)} == {("eu", "hub", "us")}
+    # The new parts are nobody's pace.
+    readers = {r.reader for q in specs[world.place("s1")].readers for r in q.readers}
+    assert readers == {str(world.place("m1", n)) for n in (0, 1)}
+    assert not any(name.generation for name in specs)
+    world.hear("us")
+    assert world.step() is Step.REGISTERED
+
+
+def test_new_parts_begin_in_the_middle_of_their_inputs(world: Scaling) -> None:
+    world.scale(3, "hub", "us")
+    world.hear()
+    assert world.step() is Step.STARTED
+    specs, sites = world.specs(), world.homes()
+    parts = [world.place("m1", number, 1) for number in range(3)]
+    assert [sites[part] for part in parts] == ["hub", "us", "hub"]
+    assert [(i.first_bin, i.bins) for part in parts for i in specs[part].inputs[:1]] == [(0, 21), (21, 21), (42, 22)]
+    late = {(item.read_from, item.event_delay) for part in parts for item in specs[part].inputs}
+    assert late == {(ReadFrom.OLDEST, timedelta(seconds=5))}
+    assert {specs[part].consumers for part in parts} == {("eu",)}
+    final = specs[world.place("f1", 0, 1)]
+    assert final.take_over == TakeOver(world.place("f1"), "eu", seeded=False)
+    assert [item.channel for item in final.inputs] == parts
+    assert [item.channel for item in specs[world.place("f1")].inputs] == [world.place("m1", n) for n in (0, 1)]
+    assert specs[world.place("f1")].hand_over is None
+
+
+def test_the_old_final_ends_when_it_has_emitted_what_a_new_part_misses(world: Scaling) -> None:
+    world.scale(3)
+    world.hear()
+    world.said[world.place("m1", 0, 1)] = HandoverReport(whole_after_us=20 * S - 1)
+    world.hear()
+    assert world.step() is Step.STARTED
+    for number in (1, 2):
+        world.said[world.place("m1", number, 1)] = HandoverReport(whole_after_us=30 * S - 1)
+    world.said[world.place("f1", 0, 1)] = HandoverReport(restored=True, caught_up=True)
+    world.watermarks[world.place("f1")] = 40 * S - 1
+    world.hear()
+    assert world.step() is Step.SEEDING
+    # What they say later does not count.
+    world.said[world.place("m1", 0, 1)] = HandoverReport(whole_after_us=300 * S)
+    world.restart()
+    world.hear()
+    assert world.step() is Step.SEEDING
+    successor = world.place("f1", 0, 1)
+    assert world.specs()[world.place("f1")].hand_over == HandOver(successor, "eu", None)
+    world.watermarks[world.place("f1")] = 40 * S
+    world.hear()
+    assert world.step() is Step.CUT
+    assert world.specs()[world.place("f1")].hand_over == HandOver(successor, "eu", None, cut=True)
+
+
+def test_afterwards_the_query_has_the_new_parts(world: Scaling) -> None:
+    world.to_end()
+    assert world.step() is None
+    for again in (False, True):
+        if again:
+            world.restart()
+            world.jobs.tick()
+        record, specs = world.queries.get(world.query), world.specs()
+        assert record.plan.stage("m1").parts == 3
+        tasks = [world.place("m1", number, 1) for number in range(3)]
+        assert sorted(name for name in specs if name.stage != "s1") == sorted((*tasks, world.place("f1", 0, 1)))
+        assert [item.channel for item in specs[world.place("f1", 0, 1)].inputs] == tasks
+        assert {item.read_from for task in tasks for item in specs[task].inputs} == {ReadFrom.OWN}
+        assert specs[world.place("f1", 0, 1)].take_over is None
+        results = world.board.current("hub").assignment.results[0]
+        assert [(i.channel.generation, i.from_epoch) for i in results.inputs] == [(0, 0), (1, 9)]
+        assert set(record.progress.tasks) == {one.id for one in deployed_of(record) if one.id.stage in ("s1", "m1", "f1")}
+    move = move_to_proto(world.lineages.get(world.place("f1")))
+    assert move is not None
+    assert (move.step, move.scaled_stage, list(move.part_sites)) == (
+        handover_pb2.MOVE_STEP_MOVED,
+        "m1",
+        ["us", "eu", "us"],
+    )
+
+
+def test_parts_change_again_under_other_generations(world: Scaling) -> None:
+    world.to_end()
+    world.scale(1, "hub")
+    world.hear()
+    assert world.place("m1", 0, 2) in world.specs()
+    assert world.place("f1", 0, 2) in world.specs()
+    assert [(i.first_bin, i.bins) for i in world.specs()[world.place("m1", 0, 2)].inputs] == [(0, 0), (0, 0)]
+
+
+@pytest.mark.parametrize("step", [Step.REGISTERED, Step.STARTED, Step.SEEDING, Step.CUT])
+def test_what_is_called_off_leaves_the_parts_as_they_were(world: Scaling, step: Step) -> None:
+    before = world.specs()
+    match step:
+        case Step.REGISTERED:
+            world.scale(3)
+        case Step.STARTED:
+            world.scale(3)
+            world.hear()
+        case Step.SEEDING:
+            world.to_seeding()
+        case _:
+            world.to_cut()
+    assert world.step() is step
+    world.jobs.handovers.call_off(world.place("f1"), "called off")
+    for _ in range(3):
+        world.hear()
+    assert world.step() is None
+    assert world.specs() == before
+    assert world.queries.get(world.query).plan.stage("m1").parts == 2
+    # The same generation is not used again.
+    world.scale(3)
+    world.hear()
+    assert world.place("m1", 0, 2) in world.specs()
+
+
+@pytest.mark.parametrize("failed", [True, False])
+def test_a_new_part_that_cannot_run_ends_it(world: Scaling, failed: bool) -> None:
+    world.scale(3)
+    world.hear()
+    name = world.place("m1", 1, 1)
+    if failed:
+        world.states[name] = TaskState.FAILED
+        world.hear()
+    else:
+        one = replace(status(name, site="eu"), missed_inputs=(world.place("s1"),))
+        world.jobs.report(report("eu", one, assignment_version=world.board.version("eu")))
+    world.hear()
+    world.hear()
+    last = world.lineages.get(world.place("f1")).last
+    assert last is not None
+    assert (last.moved, str(name) in last.reason) == (False, True)
+
+
+def test_neighbours_do_not_move_meanwhile(world: Scaling) -> None:
+    world.scale(3)
+    for place in (world.place("m1", 0), world.place("f1")):
+        with pytest.raises(HandoverRefusedError):
+            world.jobs.handovers.begin(place, "hub", "asked for")
+    with pytest.raises(HandoverRefusedError, match="is moving"):
+        world.scale(4)
+
+
+@pytest.mark.parametrize(
+    ("stage", "number", "sites", "told"),
+    [
+        ("m2", 3, (), "no stage 'm2'"),
+        ("s1", 3, (), "s1 is a source stage"),
+        ("m1", 65, (), "cannot have 65 parts"),
+        ("m1", 2, (), "has 2 parts at these sites already"),
+        ("m1", 0, (), "cannot have 0 parts"),
+    ],
+)
+def test_what_cannot_be_is_refused(world: Scaling, stage: str, number: int, sites: tuple[str, ...], told: str) -> None:
+    with pytest.raises(HandoverRefusedError, match=told):
+        world.jobs.handovers.scale(world.queries.get(world.query), stage, number, sites, "asked for")
+
+
+def test_a_merge_that_was_planned_as_one_task_keeps_it(world: Scaling) -> None:
+    query = world.run()
+    with pytest.raises(HandoverRefusedError, match="do not go to a FINAL task") as refused:
+        world.jobs.handovers.scale(world.queries.get(query), "merge", 2, (), "asked for")
+    assert "SET merge_parallelism" in refused.value.hint
+
+
+def test_sites_that_take_nothing_are_named(world: Scaling) -> None:
+    world.jobs.set_draining("hub", True)
+    with pytest.raises(HandoverRefusedError, match="take no new tasks: hub"):
+        world.scale(3, "hub")
+    with pytest.raises(UnknownSiteError):
+        world.scale(3, "mars")
+
+
+def test_slots_are_counted_for_the_new_tasks(world: Scaling) -> None:
+    world.scale(3, "hub")
+    world.hear()
+    assert len(world.leases.table.of_site("hub")) == 2
