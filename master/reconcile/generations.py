@@ -110,9 +110,10 @@ class Generations:
         """The handover, if there is one, in which new parts take the place of those of a merge."""
         for one in self._lineages.values():
             found = one.handover
-            if found is not None and found.scaling is not None and self._runs(one.place):
-                if (one.place.query, found.scaling.stage) == (place.query, place.stage) and not place.derived:
-                    yield found
+            if found is None or found.scaling is None or not self._runs(one.place):
+                continue
+            if (one.place.query, found.scaling.stage) == (place.query, place.stage) and not place.derived:
+                yield found
 
     def _sites_beside(self, place: TaskId) -> Iterator[str]:
         """The sites at which new parts read what that one reads."""

@@ -39,7 +39,7 @@ class Scales:
         self._lineages = lineages
         self._version = version
 
-    def asked(
+    def asked(  # noqa: PLR0913 - what is asked for, when and why
         self, record: QueryRecord, stage: str, number: int, sites: Sequence[str], now: datetime, reason: str
     ) -> Lineage:
         """The lineage of the FINAL behind a stage, with a handover to a task that reads so many new parts.
@@ -83,7 +83,9 @@ class Scales:
             slots=self._parts.slots.blocked(at_work),
             busy=tuple(moving),
             versions={
-                site: one.version or "unknown" for site, one in records if one is not None and one.version != self._version
+                site: one.version or "unknown"
+                for site, one in records
+                if one is not None and one.version != self._version
             },
         )
 

@@ -27,7 +27,9 @@ _BOTH = "selat[master,agent]"
 
 _COMMANDS = {
     "sql": Lazy("selat.cli.commands.sql:sql", "Run SQL: one statement, a file, standard input, or a prompt."),
-    "query": Lazy("selat.cli.commands.query:query", "List, show, explain, read, move, scale, pause and cancel queries."),
+    "query": Lazy(
+        "selat.cli.commands.query:query", "List, show, explain, read, move, scale, pause and cancel queries."
+    ),
     "adapt": Lazy("selat.cli.commands.adapt:adapt", "Show what holds queries up, and what was decided about it."),
     "sharing": Lazy("selat.cli.commands.sharing:sharing", "List what running queries share, and what that saves."),
     "push": Lazy("selat.cli.commands.push:push", "Send the rows of a file, or of standard input, to a stream."),

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 
 import selat
@@ -17,20 +14,18 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(400)]
 
 SLOWLY = "'mode' = 'replay', 'replay_speed' = '5'"
 """Five minutes of events in a minute: windows must close while the number of parts changes, and after that."""
-NAMES = ("top_k", "window_join_aggregate")
+NAMES = ("top_k", "top_k_over_aggregate")
 
 
-@contextmanager
-def slow_orders(scene: Scene, client: selat.Client) -> Iterator[tuple[Case, ...]]:
-    """Cases over a stream that takes a minute."""
-    client.sql(scene.dataset.stream("slow_orders", SLOWLY))
+def slow_cases(scene: Scene, client: selat.Client) -> tuple[Case, ...]:
+    """Cases over a stream that takes a minute, whose merges are in two parts."""
+    client.sql(scene.dataset.stream("IF NOT EXISTS slow_orders", SLOWLY))
     client.sql("SET merge_parallelism = 2")
-    yield tuple(
+    return tuple(
         Case(case.name, case.sql.replace("FROM orders", "FROM slow_orders"), case.oracle)
         for case in CASES
         if case.name in NAMES
     )
-    client.sql("DROP STREAM slow_orders")
 
 
 def merge_of(query: selat.Query) -> str:
@@ -59,16 +54,16 @@ def scale(client: selat.Client, queries: Queries, number: int, *sites: str) -> l
 
 
 def test_parts_are_split_and_joined_and_results_equal_the_oracle(frail: Scene, frail_client: selat.Client) -> None:
-    with slow_orders(frail, frail_client) as cases:
-        queries = submit(frail_client, cases[:1])
-        in_the_middle(queries, rows_in=500)
-        split = scale(frail_client, queries, 3, "eu", "asia", "us")
-        assert {move.step for move in split} == {MoveStep.MOVED}, split
-        assert {tuple(parts(query)) for query in queries.values()} == {("asia", "eu", "us")}
-        joined = scale(frail_client, queries, 1)
-        assert {move.step for move in joined} == {MoveStep.MOVED}, joined
-        assert all(len(parts(query)) == 1 for query in queries.values())
-        check_against_oracle(frail.dataset, cases[:1], queries)
+    cases = slow_cases(frail, frail_client)
+    queries = submit(frail_client, cases[:1])
+    in_the_middle(queries, rows_in=500)
+    split = scale(frail_client, queries, 3, "eu", "asia", "us")
+    assert {move.step for move in split} == {MoveStep.MOVED}, split
+    assert {tuple(parts(query)) for query in queries.values()} == {("asia", "eu", "us")}
+    joined = scale(frail_client, queries, 1)
+    assert {move.step for move in joined} == {MoveStep.MOVED}, joined
+    assert all(len(parts(query)) == 1 for query in queries.values())
+    check_against_oracle(frail.dataset, cases[:1], queries)
 
 
 @pytest.mark.long
@@ -77,13 +72,11 @@ def test_parts_are_split_and_joined_and_results_equal_the_oracle(frail: Scene, f
 def test_kills_while_parts_change_lose_and_double_nothing(
     isolated: Scene, isolated_client: selat.Client, victims: tuple[str, ...]
 ) -> None:
-    with slow_orders(isolated, isolated_client) as cases:
-        queries = submit(isolated_client, cases)
-        in_the_middle(queries, rows_in=500)
-        begun = [
-            isolated_client.scale_stage(query.id, merge_of(query), 4, ("us", "asia")) for query in queries.values()
-        ]
-        kill(isolated.cluster, *victims)
-        ended = [over(isolated_client, move) for move in begun]
-        assert {move.step for move in ended} == {MoveStep.MOVED}, ended
-        check_against_oracle(isolated.dataset, cases, queries)
+    cases = slow_cases(isolated, isolated_client)
+    queries = submit(isolated_client, cases)
+    in_the_middle(queries, rows_in=500)
+    begun = [isolated_client.scale_stage(query.id, merge_of(query), 4, ("us", "asia")) for query in queries.values()]
+    kill(isolated.cluster, *victims)
+    ended = [over(isolated_client, move) for move in begun]
+    assert {move.step for move in ended} == {MoveStep.MOVED}, ended
+    check_against_oracle(isolated.dataset, cases, queries)

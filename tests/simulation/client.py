@@ -170,9 +170,7 @@ class Client:
         if not merges:
             return
         stage = merges[int(order.place * len(merges))]
-        request = handover_pb2.ScaleStageRequest(
-            query=order.query, stage=stage, parts=order.parts, sites=order.sites
-        )
+        request = handover_pb2.ScaleStageRequest(query=order.query, stage=stage, parts=order.parts, sites=order.sites)
         await self._order("ScaleStage", request, self._moves)
         await self._call_off(order, stage)
 

@@ -1,9 +1,10 @@
 """A task that is to take another one's place, until it has: it takes all input, keeps checkpoints, publishes nothing.
 
 It begins with a checkpoint of the other task, its seed, which it stores as its own first one before it acknowledges
-any input. Where it reads other channels than the other task, it begins with nothing, at their first epochs. It drops the windows that the other task's channel says are out. When that channel has ended in its favour,
-it drops those up to the last watermark and stores a checkpoint that says so: from then on it never looks at the
-channel again, so windows that are out stay out.
+any input. Where it reads other channels than the other task, it begins with nothing, at their first epochs. It drops
+the windows that the other task's channel says are out. When that channel has ended in its favour, it drops those up to
+the last watermark and stores a checkpoint that says so: from then on it never looks at the channel again, so windows
+that are out stay out.
 """
 
 from __future__ import annotations

@@ -178,7 +178,9 @@ def test_afterwards_the_query_has_the_new_parts(world: Scaling) -> None:
         assert specs[world.place("f1", 0, 1)].take_over is None
         results = world.board.current("hub").assignment.results[0]
         assert [(i.channel.generation, i.from_epoch) for i in results.inputs] == [(0, 0), (1, 9)]
-        assert set(record.progress.tasks) == {one.id for one in deployed_of(record) if one.id.stage in ("s1", "m1", "f1")}
+        assert set(record.progress.tasks) == {
+            one.id for one in deployed_of(record) if one.id.stage in ("s1", "m1", "f1")
+        }
     move = move_to_proto(world.lineages.get(world.place("f1")))
     assert move is not None
     assert (move.step, move.scaled_stage, list(move.part_sites)) == (

@@ -34,7 +34,9 @@ def plan_of(parts: int) -> PhysicalPlan:
     return PhysicalPlan(
         (
             Stage("s1", StageKind.SOURCE, ("us", "eu"), "SELECT 1", relation="clicks"),
-            Stage("m1", StageKind.MERGE, (), "SELECT 2", inputs=(StageInput("s1", "input"),), merge=WINDOW, parts=parts),
+            Stage(
+                "m1", StageKind.MERGE, (), "SELECT 2", inputs=(StageInput("s1", "input"),), merge=WINDOW, parts=parts
+            ),
             Stage("f1", StageKind.FINAL, (), "SELECT 3", inputs=(StageInput("m1", "input"),), merge=WINDOW),
         ),
         "f1",
@@ -65,9 +67,7 @@ def test_a_query_is_then_as_if_it_had_been_planned_with_that_many_parts(old: int
     assert scaled.wanted == {VertexId("m1", number): "us" for number in range(new)}
 
 
-@given(
-    st.integers(-(10**9), 10**9), st.integers(1, 50), st.integers(1, 20), st.integers(-3, 3), st.integers(0, 10**6)
-)
+@given(st.integers(-(10**9), 10**9), st.integers(1, 50), st.integers(1, 20), st.integers(-3, 3), st.integers(0, 10**6))
 def test_windows_to_come_are_whole(after_us: int, period_us: int, length: int, shift: int, later_us: int) -> None:
     """A window that is not closed by then begins after all of which parts may be missing."""
     length_us = period_us * length
@@ -104,4 +104,7 @@ def test_what_others_may_share_keeps_its_parts() -> None:
     refused = refusal(Scale(QUERY, plan.stage("m1"), ("eu",) * 3), parts_of(QUERY, "m1", shared), shared)
     assert refused is not None
     assert "other queries may share the parts of m1" in refused[0]
-    assert refusal(Scale(QUERY, plan.stage("m1"), ("eu",) * 3), parts_of(QUERY, "m1", running(plan)), running(plan)) is None
+    assert (
+        refusal(Scale(QUERY, plan.stage("m1"), ("eu",) * 3), parts_of(QUERY, "m1", running(plan)), running(plan))
+        is None
+    )

@@ -10,6 +10,7 @@ import grpc.aio
 import pyarrow as pa
 import pytest
 
+from contract.tasks import ReadFrom
 from site_agent.channels.store import ChannelStore
 from site_agent.port import Port, PortBatch, PortInput
 from site_agent.router import Router
@@ -77,3 +78,21 @@ async def test_who_waits_for_idle_channels_is_not_ahead_of_one_that_is_behind(ro
     for name in "ab":
         router.store.open(name).finish()
     assert (await taken(final)).ended
+
+
+async def test_who_may_begin_later_does_so_where_the_copy_has_other_bins(
+    router: Router, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = router.store.open("a")
+    for epoch in range(4):
+        log.publish(epoch, binned(5, 40), watermark_us=10 * epoch)
+    monkeypatch.setattr(router, "held_from", lambda channel, bins: 2)
+    late = Port(router, reader="late", query_id="q")
+    await late.set_inputs([PortInput("a", "jfk", read_from=ReadFrom.OLDEST, event_delay_us=7)])
+    batch = await taken(late)
+    assert (numbers(batch), batch.cursors, late.missed_inputs) == ([5, 40, 5, 40], {"a": 4}, ())
+    # After the first epoch that it took, the watermark was 20.
+    assert late.incomplete_until_us == 27
+    whole = Port(router, reader="whole", query_id="q")
+    await whole.set_inputs([PortInput("a", "jfk")])
+    assert whole.missed_inputs == ("a",)
