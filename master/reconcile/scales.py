@@ -58,7 +58,7 @@ class Scales:
         parts = parts_of(record.id, stage, running)
         where = sites_for(number, [self._parts.sites.get(site).name for site in sites], _sites(parts, running))
         final = final_of(parts, running)
-        scale = self._scale(Scale(record.id, found, where), parts, final, running)
+        scale = self._scale(Scale(record.id, found, number, where), parts, final, running)
         refused = refusal(scale, parts, running)
         if refused is not None or final is None:
             message, hint = refused or ("it has no FINAL task", "")

@@ -28,6 +28,8 @@ class Scale:
 
     query: str
     stage: Stage
+    number: int
+    """Of the new parts."""
     sites: tuple[str, ...]
     """It has the site of each new part."""
     unable: tuple[str, ...] = ()
@@ -56,7 +58,7 @@ def final_of(parts: Sequence[Deployed], running: Running) -> Deployed | None:
 
 def refusal(asked: Scale, parts: Sequence[Deployed], running: Running) -> tuple[str, str] | None:
     """Why the merge cannot have that many parts, and what would be right; None: it can."""
-    name, wanted = asked.stage.id, len(asked.sites)
+    name, wanted = asked.stage.id, asked.number
     if asked.stage.kind is not StageKind.MERGE:
         return f"{name} is a {asked.stage.kind.value} stage", "the parts of a MERGE stage can be changed"
     if not parts:
@@ -98,9 +100,12 @@ def _unready(asked: Scale) -> tuple[str, str] | None:
 
 
 def sites_for(parts: int, wanted: Sequence[str], now: Sequence[str]) -> tuple[str, ...]:
-    """The site of each new part: the wanted ones in turn, or else those of the parts that run."""
+    """The site of each new part: the wanted ones in turn, or else those of the parts that run; none if there are none.
+
+    Not more than there are bins.
+    """
     sites = tuple(wanted) or tuple(now)
-    return tuple(sites[number % len(sites)] for number in range(parts))
+    return tuple(sites[number % len(sites)] for number in range(min(parts, BINS))) if sites else ()
 
 
 def whole_from_us(whole_after_us: int, final: Merge) -> int:

@@ -258,6 +258,7 @@ def test_neighbours_do_not_move_meanwhile(world: Scaling) -> None:
         ("m2", 3, (), "no stage 'm2'"),
         ("s1", 3, (), "s1 is a source stage"),
         ("m1", 65, (), "cannot have 65 parts"),
+        ("m1", 1 << 31, ("hub",), "cannot have 2147483648 parts"),
         ("m1", 2, (), "has 2 parts at these sites already"),
         ("m1", 0, (), "cannot have 0 parts"),
     ],
@@ -272,6 +273,12 @@ def test_a_merge_that_was_planned_as_one_task_keeps_it(world: Scaling) -> None:
     with pytest.raises(HandoverRefusedError, match="do not go to a FINAL task") as refused:
         world.jobs.handovers.scale(world.queries.get(query), "merge", 2, (), "asked for")
     assert "SET merge_parallelism" in refused.value.hint
+
+
+def test_a_query_that_is_over_has_no_parts(world: Scaling) -> None:
+    world.jobs.cancel(world.query)
+    with pytest.raises(HandoverRefusedError, match="runs no merge of its own for m1"):
+        world.scale(3)
 
 
 def test_sites_that_take_nothing_are_named(world: Scaling) -> None:

@@ -83,6 +83,8 @@ def test_new_parts_go_to_the_wanted_sites_in_turn_or_stay_where_they_are() -> No
     assert sites_for(3, ("eu", "us"), ("asia",)) == ("eu", "us", "eu")
     assert sites_for(3, (), ("asia", "us")) == ("asia", "us", "asia")
     assert sites_for(1, (), ("asia", "us")) == ("asia",)
+    assert sites_for(4, (), ()) == ()
+    assert len(sites_for(1 << 32, ("us",), ())) == 64
 
 
 def test_parts_are_those_of_the_stage_and_their_final_reads_nothing_else() -> None:
@@ -101,10 +103,10 @@ def test_what_others_may_share_keeps_its_parts() -> None:
     own = tuple(replace(one, vertex=replace(one.vertex, fingerprint=f"of {one.id}")) for one in alone(plan, QUERY))
     shared = MutableRunning()
     shared.add(QUERY, own, {one.id: one.vertex.pinned or "eu" for one in own})
-    refused = refusal(Scale(QUERY, plan.stage("m1"), ("eu",) * 3), parts_of(QUERY, "m1", shared), shared)
+    refused = refusal(Scale(QUERY, plan.stage("m1"), 3, ("eu",) * 3), parts_of(QUERY, "m1", shared), shared)
     assert refused is not None
     assert "other queries may share the parts of m1" in refused[0]
     assert (
-        refusal(Scale(QUERY, plan.stage("m1"), ("eu",) * 3), parts_of(QUERY, "m1", running(plan)), running(plan))
+        refusal(Scale(QUERY, plan.stage("m1"), 3, ("eu",) * 3), parts_of(QUERY, "m1", running(plan)), running(plan))
         is None
     )
