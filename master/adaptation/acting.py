@@ -1,19 +1,22 @@
-"""Does what was decided about queries with `SET adaptation = 'on'`: has their tasks move."""
+"""Does what was decided about queries with `SET adaptation = 'on'`: has their tasks move, or merges get other parts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from master.base.errors import MasterError
 from master.queries.lineages import Lineages
 from master.reconcile.handovers import Handovers
 from planner.adapt.model import Graph, Group, Links, Seen
 from planner.adapt.moves import task_moves
+from planner.adapt.options import Action, Change
 from planner.adapt.situation import Decision
 from planner.graph.ids import TaskId
+from planner.handover.model import Lineage
 from planner.values.errors import PlannerError
 
-NOT_BUILT = "it was not done: tasks can be moved, and not yet split, joined or planned anew"
+NOT_BUILT = "it was not done: tasks can be moved and merges get other parts, and queries are not yet planned anew"
+_SCALES = (Action.SCALE_UP, Action.SCALE_OUT, Action.SCALE_IN)
 
 
 class Acting:
@@ -27,26 +30,32 @@ class Acting:
     @property
     def moving(self) -> frozenset[Group]:
         """The operators that are in a handover, whoever asked for it."""
-        return frozenset((one.place.query, one.place.stage) for one in self._handovers.under_way)
+        return frozenset(group for one in self._handovers.under_way for group in _groups(one))
 
     def act(self, decision: Decision, graph: Graph, seen: Seen, links: Links) -> str:
         """Begin what was decided; returns why it could not be done, or nothing when it is under way."""
         chosen = decision.chosen
         if chosen is None:
             return ""
+        cause = f"adaptation, for {decision.cause.value if decision.cause else ''}"
+        if chosen.action in _SCALES:
+            return "; ".join(filter(None, (self._scale(change, cause) for change in chosen.changes)))
         moves = task_moves(graph, chosen, seen, links)
         if not moves:
             return NOT_BUILT
         for change in chosen.changes:
             self._begun[change.group] = tuple(task for task in moves if (task.query, task.stage) == change.group)
-        return self._begin(moves, decision.cause.value if decision.cause else "")
+        return self._begin(moves, cause)
 
     def became(self, group: Group) -> str:
         """What became of the moves that were begun last for an operator."""
         told = []
         for place in self._begun.pop(group, ()):
             lineage = self._lineages.get(place)
-            if lineage.handover is not None:
+            scaled = _scaled(lineage)
+            if scaled is not None:
+                told.append(scaled)
+            elif lineage.handover is not None:
                 told.append(f"{place.vertex} is {lineage.handover.step.value} on its way to {lineage.handover.to_site}")
             elif lineage.last is not None:
                 took_s = (lineage.last.ended_at - lineage.last.asked_at).total_seconds()
@@ -55,12 +64,45 @@ class Acting:
                 told.append(f"{place.vertex} {verb} in {took_s:.0f} s{reason}")
         return ", ".join(told)
 
+    def _scale(self, change: Change, cause: str) -> str:
+        """Have a merge go on in other parts; why it could not begin."""
+        query, stage = change.group
+        sites = [site for site, number in sorted(change.after.items()) for _ in range(number)]
+        try:
+            lineage = self._handovers.scale(query, stage, len(sites), sites, cause)
+        except (MasterError, PlannerError) as error:
+            return f"{stage} keeps its parts: {error.message}"
+        self._begun[change.group] = (lineage.place,)
+        return ""
+
     def _begin(self, moves: Mapping[TaskId, str], cause: str) -> str:
         """Why some could not begin; the others are under way."""
         refused = []
         for place, site in sorted(moves.items()):
             try:
-                self._handovers.begin(place, site, f"adaptation, for {cause}")
+                self._handovers.begin(place, site, cause)
             except (MasterError, PlannerError) as error:
                 refused.append(f"{place.vertex} did not move: {error.message}")
         return "; ".join(refused)
+
+
+def _groups(lineage: Lineage) -> Iterator[Group]:
+    """The operators that a handover changes."""
+    yield lineage.place.query, lineage.place.stage
+    if lineage.handover is not None and lineage.handover.scaling is not None:
+        yield lineage.place.query, lineage.handover.scaling.stage
+
+
+def _scaled(lineage: Lineage) -> str | None:
+    """What became of other parts of a merge; None: its handover is, or was last, of another kind."""
+    under_way, last = lineage.handover, lineage.last
+    if under_way is not None:
+        if under_way.scaling is None:
+            return None
+        return f"{under_way.scaling.stage} is {under_way.step.value} on its way to {len(under_way.scaling.sites)} parts"
+    if last is None or last.scaling is None:
+        return None
+    took_s = (last.ended_at - last.asked_at).total_seconds()
+    reason = f": {last.reason}" if last.reason else ""
+    verb = f"goes on in {len(last.scaling.sites)} parts, after" if last.moved else "was rolled back after"
+    return f"{last.scaling.stage} {verb} {took_s:.0f} s{reason}"

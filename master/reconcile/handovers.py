@@ -15,7 +15,7 @@ from master.queries.lineages import Lineages
 from master.reconcile.attempt import Attempt
 from master.reconcile.parts import JobParts
 from master.reconcile.scales import Scales
-from master.records.model import QueryRecord, TaskStatus
+from master.records.model import TaskStatus
 from master.sites.status import SiteStatus
 from planner.graph.ids import TaskId
 from planner.handover.model import Handover, Lineage, Step
@@ -86,7 +86,7 @@ class Handovers:
         self._publish()
         return lineage
 
-    def scale(self, record: QueryRecord, stage: str, parts: int, sites: Sequence[str], reason: str) -> Lineage:
+    def scale(self, query: str, stage: str, parts: int, sites: Sequence[str], reason: str) -> Lineage:
         """Ask for another number of parts of a merge, for that reason; it is durable when this returns.
 
         Raises:
@@ -94,9 +94,9 @@ class Handovers:
             UnknownSiteError
             StoreError
         """
-        lineage = self._scales.asked(record, stage, parts, sites, self._steady.now(), reason)
+        lineage = self._scales.asked(self._parts.queries.get(query), stage, parts, sites, self._steady.now(), reason)
         self._lineages.put(lineage)
-        logger.info(line("parts asked for", query=record.id, stage=stage, parts=parts, reason=reason))
+        logger.info(line("parts asked for", query=query, stage=stage, parts=parts, reason=reason))
         self._publish()
         return lineage
 

@@ -32,7 +32,7 @@ class HandoverServicer(handover_pb2_grpc.HandoverServiceServicer):
 
     async def ScaleStage(self, request: pb.ScaleStageRequest, context: Context) -> pb.ScaleStageResponse:  # noqa: N802
         record = own(self._queries.find(request.query))
-        lineage = self._handovers.scale(record, request.stage, request.parts, request.sites, "asked for")
+        lineage = self._handovers.scale(record.id, request.stage, request.parts, request.sites, "asked for")
         return pb.ScaleStageResponse(move=move_to_proto(lineage))
 
     async def CallOffMove(self, request: pb.CallOffMoveRequest, context: Context) -> pb.CallOffMoveResponse:  # noqa: N802

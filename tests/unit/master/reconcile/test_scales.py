@@ -54,7 +54,7 @@ class Scaling(World):
         return TaskId(self.query, stage, number, generation=generation)
 
     def scale(self, number: int, *sites: str) -> None:
-        self.jobs.handovers.scale(self.queries.get(self.query), "m1", number, sites, "asked for")
+        self.jobs.handovers.scale(self.query, "m1", number, sites, "asked for")
 
     def step(self) -> Step | None:
         handover = self.lineages.get(self.place("f1")).handover
@@ -89,12 +89,20 @@ class Scaling(World):
 
     def to_cut(self) -> None:
         self.to_seeding()
+        self.from_seeding_to_cut()
+
+    def from_seeding_to_cut(self) -> None:
         self.said[self.place("f1", 0, 1)] = HandoverReport(restored=True, caught_up=True)
         self.watermarks[self.place("f1")] = 40 * S
         self.hear()
 
     def to_end(self) -> None:
-        self.to_cut()
+        self.to_seeding()
+        self.finish()
+
+    def finish(self) -> None:
+        """From SEEDING on."""
+        self.from_seeding_to_cut()
         self.said[self.place("f1")] = HandoverReport(cut=True, last_epoch=8, drained=True)
         self.said[self.place("f1", 0, 1)] = HandoverReport(restored=True, caught_up=True, taken_over=True)
         self.states[self.place("f1")] = TaskState.ENDED
@@ -265,13 +273,13 @@ def test_neighbours_do_not_move_meanwhile(world: Scaling) -> None:
 )
 def test_what_cannot_be_is_refused(world: Scaling, stage: str, number: int, sites: tuple[str, ...], told: str) -> None:
     with pytest.raises(HandoverRefusedError, match=told):
-        world.jobs.handovers.scale(world.queries.get(world.query), stage, number, sites, "asked for")
+        world.jobs.handovers.scale(world.query, stage, number, sites, "asked for")
 
 
 def test_a_merge_that_was_planned_as_one_task_keeps_it(world: Scaling) -> None:
     query = world.run()
     with pytest.raises(HandoverRefusedError, match="do not go to a FINAL task") as refused:
-        world.jobs.handovers.scale(world.queries.get(query), "merge", 2, (), "asked for")
+        world.jobs.handovers.scale(query, "merge", 2, (), "asked for")
     assert "SET merge_parallelism" in refused.value.hint
 
 
