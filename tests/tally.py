@@ -35,7 +35,9 @@ class Run:
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
-    """Write the run's outcome to the directory."""
+    """Write the run's outcome to the directory. Its worker processes have no outcome of their own."""
+    if hasattr(config, "workerinput"):
+        return
     stats = terminalreporter.stats
     run = Run(
         " ".join(config.invocation_params.args),

@@ -139,8 +139,9 @@ def away(isolated: Scene) -> Iterator[Away]:
     cluster = isolated.cluster
     with selat.connect(cluster.address) as client:
         await_all_ready(cluster, client)
-        copied, produced, held = (submit(client, case)[case[0].name] for case in (AGGREGATE, AGGREGATE, PROJECTION))
-        in_the_middle({query.id: query for query in (copied, produced, held)}, rows_in=1500)
+        held, produced, copied = (submit(client, case)[case[0].name] for case in (PROJECTION, AGGREGATE, AGGREGATE))
+        # The last one began last: most of it is still to come when copies of it are looked for.
+        in_the_middle({query.id: query for query in (held, produced, copied)}, rows_in=1000)
         with stopped_with_copies(cluster, channel_of(copied)) as (pid, copies):
             before = len(epoch_files(cluster, "eu", channel_of(produced)))
             wait_until(lambda: len(epoch_files(cluster, "eu", channel_of(produced))) >= before + 2)

@@ -143,7 +143,8 @@ def test_a_sink_of_another_package_has_each_row_once(tmp_path: Path, installed: 
         found = Counter(opened.execute("SELECT id, site FROM numbers"))
         ((commits,),) = opened.execute("SELECT count(*) FROM selat_commits")
     assert found == Counter((n, site) for n in range(ROWS) for site in ("us", "eu"))
-    assert commits > 2
+    # How many exactly depends on how much a busy machine commits at once.
+    assert commits > 1
 
 
 def refused(client: selat.Client, statement: str, message: str, place: tuple[int, int]) -> None:

@@ -142,7 +142,8 @@ async def test_parts_of_a_merge_at_two_sites_survive_their_deaths(tmp_path: Path
 @pytest.mark.parametrize("point", _others_are_long(FaultPoint.EPOCH_RENAMED), ids=lambda point: point.value)
 async def test_sites_that_combine_go_on_after_their_death(tmp_path: Path, point: FaultPoint) -> None:
     """Groups of open windows leave at each epoch, and are in no epoch twice."""
-    passage = 4 if point in OFTEN else 1
+    # All that it sends may be few epochs, when many are acknowledged together.
+    passage = 4 if point in OFTEN - {FaultPoint.EPOCH_SENT} else 1
     async with two_sites(tmp_path, fault=f"{point.value}:{passage}", work=combining) as (orders, mortals):
         async with asyncio.timeout(60):
             await orders.complete()

@@ -223,6 +223,10 @@ def lab(
         emulations.down(name)
 
 
+def is_near(rate: float, wanted: float, tolerance: float) -> bool:
+    return abs(rate / wanted - 1) <= tolerance
+
+
 def wrong_ones(measure: Callable[[], dict[Pair, T]], is_right: Callable[[Pair, T], bool]) -> dict[Pair, T]:
     """What is not as it should be in any of some attempts.
 

@@ -15,7 +15,7 @@ from selat.wan.probe import PREFERENCE
 from selat.wan.shaping import PAYLOAD_RATIO
 from tests.e2e.cluster import wait_until
 from tests.needs import skip
-from tests.wan.lab import MARKS, Lab, lab, lack_of, machine_reaches, topology, wrong_ones
+from tests.wan.lab import MARKS, Lab, is_near, lab, lack_of, machine_reaches, topology, wrong_ones
 
 pytestmark = MARKS
 
@@ -50,10 +50,6 @@ def sites(request: pytest.FixtureRequest) -> Iterator[Lab]:
         skip(lacking)
     with lab(topology(LINKS), request.param) as made:
         yield made
-
-
-def is_near(rate: float, wanted: float, tolerance: float) -> bool:
-    return abs(rate / wanted - 1) <= tolerance
 
 
 def test_round_trips(sites: Lab) -> None:
