@@ -59,7 +59,7 @@ long: setup setup-wan  ## the tests that `make test` leaves out, because their l
 	$(BIN)/python -m pytest tests -m "long or seeded or hypothesis"
 
 kills: setup setup-wan  ## the tests of `make long` that kill processes
-	$(BIN)/python -m pytest tests -m "long and kills"
+	$(BIN)/python -m pytest tests -n 2 --dist loadgroup --no-loadscope-reorder -m "long and kills"
 
 wan: setup setup-wan  ## tests in network namespaces: skipped with a reason without root or the packages
 	$(BIN)/python -m pytest tests/wan -m "not long"

@@ -122,6 +122,7 @@ _RULES: Mapping[str, Mapping[str, Rule]] = {
     "selat.v1.AdaptationService": {"ListDecisions": anybody(C), "GetQueryHistory": anybody(C)},
     "selat.v1.HandoverService": {
         "MoveTask": anybody(C),
+        "ScaleStage": anybody(C),
         "CallOffMove": anybody(C),
         "ListMoves": anybody(C),
     },

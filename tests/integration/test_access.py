@@ -95,6 +95,7 @@ ALLOWED = {
     "LeaseService/SetQuota": OPERATORS,
     "AdaptationService/ListDecisions": LOOKERS,
     "HandoverService/MoveTask": SUBMITTERS,
+    "HandoverService/ScaleStage": SUBMITTERS,
     "HandoverService/CallOffMove": SUBMITTERS,
     "HandoverService/ListMoves": LOOKERS,
     "AdaptationService/GetQueryHistory": LOOKERS,

@@ -18,7 +18,7 @@ from tests.simulation.plan import MASTER, Feature, Plan, drawn
 from tests.simulation.report import bugs_section, readable, record
 from tests.simulation.shrink import fewest, shrunk
 from tests.simulation.worker import ROOT, played
-from tests.simulation.workload import ALL_GROUPS, DRAWN
+from tests.simulation.workload import ALL_GROUPS, DRAWN, SCALED
 
 SCHEDULES = 600
 FIRST_SEED = 1
@@ -60,7 +60,7 @@ def test_seeds_draw_every_kind_of_trouble() -> None:
     assert kinds == {kind.__name__ for kind in get_args(Fault)}
     assert {plan.rest_s for plan in plans} == {0.02, 0.2}
     assert any(plan.skews_s for plan in plans)
-    assert {name for plan in plans for name in plan.queries} == set(DRAWN)
+    assert {name for plan in plans for name in plan.queries} == {*DRAWN, *SCALED}
     assert any(plan.there and plan.together and plan.combine for plan in plans)
     assert {plan.tree.count(">") for plan in plans} == {0, 1, 2}
     assert any(plan.tree and plan.tight and plan.parts == 1 for plan in plans)
