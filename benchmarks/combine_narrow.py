@@ -7,6 +7,7 @@ one site that is reached over an emulated link of its own, and the site of its m
 have. What crosses a link is what its site publishes; the least is each of its groups once, in one record batch for
 each window, sorted by key and encoded as a site does. Of windows that overlap it is each group of a pane once,
 found by a query over as many rows like them, at the site of the merge.
+`benchmarks.combine_narrow_long` has windows of ten minutes.
 """
 
 from __future__ import annotations
@@ -79,15 +80,6 @@ WINDOWS = (
         timedelta(seconds=61),
     ),
     Window(
-        "10 min",
-        "'10 minutes'",
-        600,
-        2500,
-        (("100,000 keys, uniform", "uniform(1, 100000)"), ("100,000 keys, Zipf 1.1", "zipf(100000, 1.1)")),
-        1900,
-        timedelta(seconds=601),
-    ),
-    Window(
         "5 min every 30 s",
         "'5 minutes', '30 seconds'",
         30,
@@ -97,6 +89,16 @@ WINDOWS = (
         timedelta(seconds=61),
     ),
 )
+LONG = Window(
+    "10 min",
+    "'10 minutes'",
+    600,
+    2500,
+    (("100,000 keys, uniform", "uniform(1, 100000)"), ("100,000 keys, Zipf 1.1", "zipf(100000, 1.1)")),
+    1900,
+    timedelta(seconds=601),
+)
+"""See `benchmarks.combine_narrow_long`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,10 +240,21 @@ def rows_of(measured: Sequence[Measured]) -> str:
 def main() -> int:
     names = [window.name for window in WINDOWS]
     parser = make_parser(__doc__)
-    parser.add_argument("--links", type=int, nargs="+", default=list(LINKS_MBIT), metavar="MBIT", help="Mbit/s")
+    add_links(parser)
     parser.add_argument("--windows", nargs="+", choices=names, default=names)
     arguments: argparse.Namespace = parser.parse_args()
     windows = [window for window in WINDOWS if window.name in arguments.windows]
+    run("combine_narrow", "Each group once over narrow links", windows, arguments)
+    return 0
+
+
+def add_links(parser: argparse.ArgumentParser) -> None:
+    """Add the option that chooses links."""
+    parser.add_argument("--links", type=int, nargs="+", default=list(LINKS_MBIT), metavar="MBIT", help="Mbit/s")
+
+
+def run(section: str, title: str, windows: Sequence[Window], arguments: argparse.Namespace) -> None:
+    """Measure these windows on each link, and publish the section."""
     measured = list(measure(arguments.links, windows))
     parts = [
         "One link for each query, 40 ms each way: from a site with the same rows as the merge's own, epochs of 1 s. "
@@ -252,8 +265,7 @@ def main() -> int:
         "over_least": max(one.over_least for one in measured),
         "over_delay": max(one.over_delay for one in measured),
     }
-    publish("combine_narrow", "Each group once over narrow links", parts, arguments.record, findings)
-    return 0
+    publish(section, title, parts, arguments.record, findings)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,16 @@ CRITERIA = (
     ),
     Criterion("combine_narrow.over_delay", "the same: median delay over that without", AT_MOST, 1.2, source=_PLANE),
     Criterion(
+        "combine_narrow_long.over_least",
+        "the same, windows of ten minutes: bytes over the least",
+        AT_MOST,
+        1.25,
+        source=_PLANE,
+    ),
+    Criterion(
+        "combine_narrow_long.over_delay", "the same: median delay over that without", AT_MOST, 1.2, source=_PLANE
+    ),
+    Criterion(
         "combine_tree.over_flat", "over a site between: bytes to the merge's site, over those without it", AT_MOST, 0.8
     ),
     Criterion(
