@@ -15,9 +15,10 @@ from master.access.caller import caller, note_query, note_statement
 from master.access.ownership import check_live, check_statement
 from master.base.errors import InvalidRequestError, MasterError, OperationCancelledError, PlanFailedError
 from master.connect.answers import Batches, local_relation, progress, stream_of, texts
+from master.connect.arguments import ARGUMENTS, with_values
 from master.connect.catalog import ClientCatalog
 from master.connect.operations import Operation
-from master.connect.plans import checked, client_query, is_text, label_of
+from master.connect.plans import checked, client_query, label_of
 from master.connect.sessions import Session
 from master.connect.sparks import Sparks
 from master.planning.deploying import Deployer
@@ -96,11 +97,9 @@ class Executions:
         if kind == "create_dataframe_view":
             await self._view(command.create_dataframe_view, session)
             return
-        sql = command.sql_command
-        text = sql.input.sql.query if sql.input.WhichOneof("rel_type") == "sql" else sql.sql
-        relation = sql.input if sql.input.WhichOneof("rel_type") else pb.Relation(sql=pb.SQL(query=text))
-        if relation.WhichOneof("rel_type") == "sql" and not _is_query(text):
-            relation = local_relation(await self._statement(text))
+        relation = with_values(_text_of(command.sql_command))
+        if relation.WhichOneof("rel_type") == "sql" and not _is_query(relation.sql.query):
+            relation = local_relation(await self._statement(relation.sql.query))
         else:
             # Refused now, as Spark does, and not only when it is executed.
             checked(relation, session.views)
@@ -169,6 +168,7 @@ class Executions:
             table = self._parts.catalog.answer(given.catalog, session)
             yield Batches(None, "UTC").response(stream_of(table), table.num_rows)
             return
+        given = with_values(given)
         relation = checked(given, session.views)
         self._parts.sparks.check_site(session.site)
         query = client_query(relation, session.settings, session.site)
@@ -201,7 +201,7 @@ class Executions:
         planner, options = self._parts.planner, self._parts.defaults.batch
         if planner.begun_client(query).reads_nothing:
             return None
-        if is_text(relation) and not query.plan.site and not query.plan.settings:
+        if relation.WhichOneof("rel_type") == "sql" and not query.plan.site and not query.plan.settings:
             try:
                 (statement,) = parse_script(relation.sql.query)
                 if isinstance(statement, SelectQuery):
@@ -295,6 +295,16 @@ class Executions:
 def _cancelled(query: str) -> OperationCancelledError:
     ids = {"query": query, "condition": "OPERATION_CANCELED"}
     return OperationCancelledError(f"query {query} was cancelled", ids=ids)
+
+
+def _text_of(command: Any) -> Any:
+    """The relation that a `SqlCommand` has; earlier clients put the text and its arguments into the command itself."""
+    if command.input.WhichOneof("rel_type"):
+        return command.input
+    relation = pb.Relation(sql=pb.SQL(query=command.sql))
+    for name in ARGUMENTS:
+        getattr(relation.sql, name).MergeFrom(getattr(command, name))
+    return relation
 
 
 def _is_query(text: str) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from contract.client_plans import messages, name_of, named_references, parts, sql_texts, tables_named
 from master.base.errors import LimitExceededError
+from master.connect.arguments import with_values
 from planner.connect.verdicts import check_plan
 from planner.graph.clientplan import ClientPlan, ClientQuery
 
@@ -28,7 +29,7 @@ def client_query(relation: Any, settings: Mapping[str, str], site: str = "") -> 
 
 
 def checked(relation: Any, views: Mapping[str, Any]) -> Any:
-    """The relation with the session's views in it.
+    """The relation with the arguments of its SQL texts and the session's views in it.
 
     Args:
         relation: a `spark.connect.Relation`.
@@ -36,8 +37,10 @@ def checked(relation: Any, views: Mapping[str, Any]) -> Any:
 
     Raises:
         UnsupportedSqlError: a part of it is not possible.
+        InvalidExpressionError: an argument of a SQL text is not possible, or is missing.
         LimitExceededError: it is too large with its views.
     """
+    relation = with_values(relation)
     check_plan(parts(relation))
     found = type(relation)()
     found.CopyFrom(relation)
@@ -53,14 +56,6 @@ def checked(relation: Any, views: Mapping[str, Any]) -> Any:
                     hint="let a view hold fewer local rows",
                 )
     return found
-
-
-def is_text(relation: Any) -> bool:
-    """Return whether it is one SQL text without parameters."""
-    if relation.WhichOneof("rel_type") != "sql":
-        return False
-    sql = relation.sql
-    return not (sql.args or sql.pos_args or sql.named_arguments or sql.pos_arguments)
 
 
 def text_of(relation: Any) -> str:

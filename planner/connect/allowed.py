@@ -36,9 +36,8 @@ _RELATIONS: Mapping[str, str] = {
     "Aggregate": "input group_type grouping_expressions aggregate_expressions pivot grouping_sets",
     "Aggregate.Pivot": "col values",
     "Aggregate.GroupingSets": "grouping_set",
-    "SQL": "query args pos_args named_arguments pos_arguments",
-    "SQL.ArgsEntry": "key value",
-    "SQL.NamedArgumentsEntry": "key value",
+    # Its arguments are in the text before a plan is checked.
+    "SQL": "query",
     "LocalRelation": "data schema",
     "Sample": "input lower_bound upper_bound with_replacement seed deterministic_order",
     "Deduplicate": "input column_names all_columns_as_keys",

@@ -331,7 +331,7 @@ def _refuse_foreign(node: exp.Expr, source: Source) -> UnsupportedSqlError:
         "parameters and paths into JSON are not possible in this form",
         position=source.position(offset),
         found=token.text if token is not None else snippet(node, source.text),
-        hint="Write values out; for JSON, get_json_object(x, '$.a').",
+        hint="Write values out, or give them to the client beside the text; for JSON, get_json_object(x, '$.a').",
     )
 
 

@@ -136,6 +136,26 @@ def test_views_text_and_show(spark: SparkSession, db: duckdb.DuckDBPyConnection,
         spark.table("mine").collect()
 
 
+def test_arguments(spark: SparkSession, db: duckdb.DuckDBPyConnection, cluster: DevCluster) -> None:
+    text = "SELECT product, count(*) AS n FROM orders WHERE price > {} AND product <> {} GROUP BY product ORDER BY 1"
+    expected = db.execute(text.format("?", "?"), [100.5, "p'1"]).fetchall()
+    named = spark.sql(text.format(":price", ":product"), args={"price": 100.5, "product": "p'1"})
+    assert [tuple(row) for row in named.collect()] == expected
+    positions: Any = spark.sql(text.format("?", "?"), args=[sf.lit(100.5), "p'1"])
+    assert [tuple(row) for row in positions.where("n > 0").collect()] == expected
+    joined = spark.sql(
+        "SELECT country FROM countries JOIN orders USING (site_id) WHERE id = :id OR array_contains(:ids, id)",
+        args={"id": 2, "ids": sf.array(sf.lit(2**40), sf.lit(3))},
+    )
+    assert sorted(row.country for row in joined.collect()) == ["SG", "US"]
+    assert "9.75" in str(spark.sql("EXPLAIN SELECT id FROM orders WHERE price = ?", args=[9.75]).collect())
+    with cluster.connect() as client:
+        listed = [query.last.sql for query in client.queries(all=True)]
+    assert text.format("CAST('100.5' AS DOUBLE)", "'p\\'1'") in listed
+    with pytest.raises(AnalysisException, match=r"UNBOUND_SQL_PARAMETER.*:price"):
+        spark.sql("SELECT * FROM orders WHERE price = :price", args={"prize": 1})
+
+
 def test_the_catalog_is_selats(spark: SparkSession) -> None:
     kinds = {table.name: table.tableType for table in spark.catalog.listTables()}
     assert kinds == {"orders": "MANAGED", "countries": "MANAGED", "dear": "VIEW", "clicks": "STREAM"}

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.connect import proto as pb
-from pyspark.sql.connect.functions import udf
+from pyspark.sql.connect.functions import rand, udf
 from pyspark.sql.connect.session import SparkSession
 from pyspark.sql.connect.types import pyspark_types_to_proto_types
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -138,6 +138,9 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "an unknown table": (lambda spark: spark.table("nowhere").collect(), "nowhere"),
     "global views": (lambda spark: spark.range(1).createGlobalTempView("g"), "global"),
     "a database": (lambda spark: spark.catalog.setCurrentDatabase("other"), "one catalog"),
+    "a missing argument": (lambda spark: spark.sql("SELECT :x", args={"y": 1}), "UNBOUND_SQL_PARAMETER.*:x"),
+    "an argument that computes": (lambda spark: spark.sql("SELECT ?", args=[rand()]), "INVALID_SQL_ARG.*argument 1"),
+    "a command in an argument": (lambda spark: spark.sql("?", args=["DROP TABLE x"]).collect(), "SELAT|PARSE"),
     "dropping": (lambda spark: spark.sql("SELECT 1; DROP TABLE x").collect(), "SELAT|PARSE"),
 }
 
@@ -164,6 +167,41 @@ async def test_views_go_with_plans_and_mean_what_they_meant(port: int, cluster: 
     relation = pb.Relation.FromString(base64.b64decode(plan.plan.relation))
     inner = relation.subquery_alias.input.filter.input
     assert inner.subquery_alias.input.range.end == 3
+
+
+async def test_arguments_are_in_the_texts_that_sites_get(port: int, cluster: Cluster) -> None:
+    def ask(spark: Any) -> None:
+        spark.sql("SELECT :x AS one", args={"x": "it's"}).collect()
+        spark.sql("SELECT ? AS one", args=[1]).createOrReplaceTempView("v")
+        spark.sql("SELECT * FROM v WHERE one = ? UNION SELECT * FROM {ten}", args=[2], ten=spark.range(10)).collect()
+
+    await asked(port, ask)
+    first, second = (
+        pb.Relation.FromString(base64.b64decode(plan.plan.relation)) for plan in cluster.agents["hub"].exchange.plans
+    )
+    assert first.sql.query == "SELECT 'it\\'s' AS one"
+    ten, one = second.with_relations.references
+    assert second.with_relations.root.sql.query == (
+        f"SELECT * FROM v WHERE one = 2 UNION SELECT * FROM {ten.subquery_alias.alias}"
+    )
+    assert one.subquery_alias.input.sql.query == "SELECT 1 AS one"
+
+
+async def test_arguments_of_earlier_clients(port: int, cluster: Cluster) -> None:
+    """They stand in the command, and the relation that comes back has them in its text."""
+    one = pb.Expression.Literal(integer=1)
+    commands = (
+        pb.SqlCommand(sql="SELECT :x", args={"x": one}),
+        pb.SqlCommand(sql="SELECT ?", pos_args=[one]),
+        pb.SqlCommand(sql="SELECT :x", named_arguments={"x": pb.Expression(literal=one)}),
+        pb.SqlCommand(sql="SELECT ?", pos_arguments=[pb.Expression(literal=one)]),
+    )
+    async with grpc.aio.insecure_channel(f"localhost:{port}") as channel:
+        for command in commands:
+            sent = pb.ExecutePlanRequest(session_id=str(uuid.uuid4()), operation_id=str(uuid.uuid4()))
+            sent.plan.command.sql_command.CopyFrom(command)
+            first = await anext(aiter(stream(channel, "ExecutePlan")(sent)))
+            assert first.sql_command_result.relation == pb.Relation(sql=pb.SQL(query="SELECT 1"))
 
 
 async def test_settings_are_a_sessions(port: int, cluster: Cluster) -> None:
