@@ -21,6 +21,7 @@ from master.connect.operations import Operation
 from master.connect.plans import checked, client_query, label_of
 from master.connect.sessions import Session
 from master.connect.sparks import Sparks
+from master.connect.statements import catalog_answer, temporary_view
 from master.planning.deploying import Deployer
 from master.planning.settings import Settings
 from master.planning.submission import Planned, QueryPlanner
@@ -98,8 +99,15 @@ class Executions:
             await self._view(command.create_dataframe_view, session)
             return
         relation = with_values(_text_of(command.sql_command))
-        if relation.WhichOneof("rel_type") == "sql" and not _is_query(relation.sql.query):
-            relation = local_relation(await self._statement(relation.sql.query))
+        view = temporary_view(relation)
+        answer = None
+        if view is not None:
+            await self._view(view, session)
+            answer = texts((), [])
+        elif relation.WhichOneof("rel_type") == "sql":
+            answer = await self._answered(relation.sql.query, session)
+        if answer is not None:
+            relation = local_relation(answer)
         else:
             # Refused now, as Spark does, and not only when it is executed.
             checked(relation, session.views)
@@ -122,8 +130,11 @@ class Executions:
         await self.ask(question, [relation], session)
         session.add_view(name, relation)
 
-    async def _statement(self, text: str) -> Any:
-        """The answer to a statement that is no query. Raises UnsupportedSqlError for all but a few."""
+    async def _answered(self, text: str, session: Session) -> Any | None:
+        """The answer to a statement that is no query, None for one that is; raises UnsupportedSqlError for others."""
+        found = catalog_answer(text, self._parts.catalog, session)
+        if found is not None or _is_query(text):
+            return found
         statements = parse_script(text)
         if len(statements) != 1 or not isinstance(statements[0], Show | Describe | Explain):
             raise UnsupportedSqlError(

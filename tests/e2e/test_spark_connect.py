@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import ibis
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark.sql.connect.functions as sf
@@ -163,6 +164,36 @@ def test_the_catalog_is_selats(spark: SparkSession) -> None:
     assert "orders" in str(spark.sql("SHOW TABLES").collect())
     with pytest.raises(UnsupportedOperationException, match=r"clicks is a stream.*selat sql"):
         spark.table("clicks").collect()
+
+
+@pytest.mark.filterwarnings("ignore:'verifySchema' is ignored")
+def test_ibis(spark: SparkSession, db: duckdb.DuckDBPyConnection) -> None:
+    """Its backend for PySpark, over the endpoint: tables, expressions, views and rows in memory."""
+    backend = ibis.pyspark.connect(spark)
+    assert {"orders", "countries", "dear"} <= set(backend.list_tables())
+    assert (backend.list_catalogs(), backend.list_databases()) == (["spark_catalog"], ["default"])
+    orders, countries = backend.table("orders"), backend.table("countries")
+    words = ibis.memtable({"site_id": [0, 2], "word": ["zero", "two"]})
+    found = (
+        orders.filter(orders.price > 100)
+        .join(countries, "site_id")
+        .join(words, "site_id")
+        .group_by("country", "word")
+        .agg(n=ibis._.count(), sum=ibis._.price.sum())
+        .order_by("country")
+    )
+    expected = """SELECT country, word, count(*), sum(price) FROM orders JOIN countries USING (site_id)
+        JOIN (VALUES (0, 'zero'), (2, 'two')) AS w(site_id, word) USING (site_id)
+        WHERE price > 100 GROUP BY ALL ORDER BY 1"""
+    assert [tuple(row.values()) for row in found.to_pyarrow().to_pylist()] == db.execute(expected).fetchall()
+    backend.create_view("large", orders.filter(orders.price > 700))
+    assert (
+        backend.table("large").count().execute()
+        == db.execute("SELECT count(*) FROM orders WHERE price > 700").fetchall()[0][0]
+    )
+    # ibis 12 with this sqlglot makes a DROP VIEW without a name.
+    spark.sql("DROP VIEW large")
+    assert "large" not in backend.list_tables()
 
 
 def test_rows_of_the_client(spark: SparkSession) -> None:

@@ -426,6 +426,16 @@ async def test_the_catalog(port: int, cluster: Cluster) -> None:
         catalog.setCurrentDatabase("default")
         with pytest.raises(PySparkException, match="nothing"):
             catalog.getFunction("nothing")
+        spark.sql("CREATE TEMP VIEW ten AS SELECT :n AS n", args={"n": 10})
+        assert catalog.tableExists("ten")
+        with pytest.raises(PySparkException, match="TEMP_TABLE_OR_VIEW_ALREADY_EXISTS"):
+            spark.sql("CREATE TEMP VIEW ten AS SELECT 1")
+        spark.sql("DROP VIEW ten")
+        assert not catalog.tableExists("ten")
+        with pytest.raises(PySparkException, match="one catalog"):
+            spark.sql("USE other")
+        with pytest.raises(PySparkException, match="SCHEMA_NOT_FOUND"):
+            spark.sql("SHOW TABLES IN other")
         with pytest.raises(PySparkException, match="create_table"):
             catalog.createTable("x", schema=spark.range(1).schema)
 
