@@ -38,7 +38,8 @@ class Connection:
     def cursor(self) -> Cursor:
         """A new cursor. Raises InterfaceError when the connection is closed."""
         found = Cursor(self.client)
-        self._cursors.append(found)
+        # Pools keep connections for long, and close each cursor.
+        self._cursors = [*(cursor for cursor in self._cursors if not cursor.closed), found]
         return found
 
     def commit(self) -> None:

@@ -44,6 +44,11 @@ class Cursor:
         return -1
 
     @property
+    def closed(self) -> bool:
+        """Return whether `close` was called."""
+        return self._client is None
+
+    @property
     def query(self) -> Query | None:
         """The query of the last SELECT or INSERT; None: it was something else."""
         return self._query

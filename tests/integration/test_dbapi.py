@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -54,8 +56,19 @@ def test_a_cursor_that_is_left_cancels_its_query(connection: dbapi.Connection, m
         master.publish(name, clicks(1))
         assert cursor.fetchone() is not None
     wait_until(lambda: master.queries[name].message.state == query_pb2.QUERY_STATE_CANCELLED)
+    assert cursor.closed
     with pytest.raises(dbapi.InterfaceError):
         cursor.fetchone()
+
+
+def test_a_cursor_that_was_closed_is_forgotten(connection: dbapi.Connection) -> None:
+    cursor = connection.cursor()
+    known = weakref.ref(cursor)
+    cursor.close()
+    del cursor
+    connection.cursor()
+    gc.collect()
+    assert known() is None
 
 
 def test_small_answers(connection: dbapi.Connection) -> None:
