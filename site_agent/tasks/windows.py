@@ -34,6 +34,8 @@ class _Fresh:
 
     table: pa.Table
     extent: Extent
+    size_bytes: int
+    """Counted once: the rows are asked for their size with each batch that joins them."""
 
 
 class OpenWindows:
@@ -83,7 +85,7 @@ class OpenWindows:
 
     @property
     def fresh_bytes(self) -> int:
-        return sum(fresh.table.get_total_buffer_size() for fresh in self._fresh)
+        return sum(fresh.size_bytes for fresh in self._fresh)
 
     @property
     def cached_bytes(self) -> int:
@@ -237,7 +239,7 @@ class OpenWindows:
         if rows.num_rows:
             if self._spec.by_bins and BIN_COLUMN not in rows.column_names:
                 rows = rows.append_column(BIN_COLUMN, pa.repeat(pa.scalar(NO_BIN, pa.int64()), rows.num_rows))
-            self._fresh.append(_Fresh(rows, extent_of(rows, self._spec.column)))
+            self._fresh.append(_Fresh(rows, extent_of(rows, self._spec.column), rows.get_total_buffer_size()))
 
     def _due(self, watermark_us: int | None, bins: range) -> Callable[[Extent], bool]:
         """Whether rows may be of these bins, and of windows that end by the watermark and are not closed."""
