@@ -28,7 +28,9 @@ SITE_HINT = "Write the columns out, or leave site out."
 
 
 def bind_whole(select: SelectQuery, gathered: Gathered, refusal: PlannerError) -> WholeQuery | None:
-    """The query as one that Spark runs as it is written; None: it reads streams, or no table, or has unsafe parts.
+    """The query as one that Spark runs as it is written; None: it reads streams, or has unsafe parts.
+
+    It may read nothing at all, as `SELECT 1` does, by which many tools ask whether a connection is alive.
 
     Args:
         select: the query as parsed.
@@ -40,7 +42,7 @@ def bind_whole(select: SelectQuery, gathered: Gathered, refusal: PlannerError) -
     """
     gathered.texts[STATEMENT] = Text(select.source)
     binder = _Binder(gathered)
-    if not binder.names_of(select.tree, Place(select.source)) or not binder.tables:
+    if not binder.names_of(select.tree, Place(select.source)):
         return None
     gathered.texts = {name: gathered.texts[name] for name in (*binder.views, STATEMENT)}
     edits = binder.checked_calls(select.tree, select.source)

@@ -127,13 +127,14 @@ def _whole_scans(sent: Sequence[_Sent], scanned: Scanned) -> tuple[WholeScan, ..
 
 
 def _sent_of_all(query: WholeQuery, scanned: Scanned) -> tuple[_Sent, ...]:
-    """One for each table that is scanned; of a query whose result depends on no table, one for its first."""
+    """One for each table that is scanned; of a query whose result depends on no table, one for the first it names."""
     sent: list[_Sent] = []
     for table in query.tables:
         scans = _scans_of(table, query, scanned)
         if scans:
             sent.append(_sent(table, scans, len(sent) + 1, query))
-    return tuple(sent) or (_sent(query.tables[0], [TableScan(query.tables[0].name, ())], 1, query),)
+    first = query.tables[:1]
+    return tuple(sent) or tuple(_sent(table, [TableScan(table.name, ())], 1, query) for table in first)
 
 
 def _scans_of(table: Relation, query: WholeQuery, scanned: Scanned) -> list[TableScan]:

@@ -23,6 +23,10 @@ QUERIES = {
         "SELECT id, product, fee, site FROM sold WHERE express AND quantity > 3 AND site <> 'asia'",
         "SELECT id, product, fee, site FROM orders WHERE express AND quantity > 3 AND site <> 'asia'",
     ),
+    "no table": (
+        "SELECT 1 AS n, 'x' AS s UNION ALL SELECT n, NULL FROM VALUES (2), (3) AS t(n) WHERE n > 2",
+        "SELECT 1 AS n, 'x' AS s UNION ALL SELECT n, NULL FROM (VALUES (2), (3)) AS t(n) WHERE n > 2",
+    ),
     "all rows": (
         "SELECT count(*) AS n, sum(fee) AS fees, avg(price) AS p, max(ts) AS latest FROM sold",
         "SELECT count(*) AS n, CAST(sum(fee) AS DECIMAL(20,2)) AS fees, avg(price) AS p, max(ts) AS latest FROM orders",
