@@ -127,7 +127,8 @@ def in_the_middle(queries: Queries, *, rows_in: int) -> None:
     """Wait until every query has read so many rows, of the 9000 there are."""
     for query in queries.values():
         wait_until(lambda query=query: query.info().rows_in >= rows_in)
-        assert query.state() is selat.QueryState.RUNNING
+        # On a busy machine some of its tasks may still be on their way to their sites.
+        assert not query.state().over
 
 
 def epoch_files(cluster: DevCluster, site: str, channel: str) -> list[Path]:

@@ -119,7 +119,7 @@ def test_results_are_those_of_the_oracle(calm: Scene, client: selat.Client, tmp_
         info = query.wait()
         assert info.state is selat.QueryState.FINISHED, f"{name}: {info.reason}"
         assert info.batch is not None
-        assert info.batch.done == info.batch.tasks > 2
+        assert info.batch.done == info.batch.tasks > (0 if name == "no table" else 2)
         assert_same(rows_of(table), expected(db, QUERIES[name][1]), name)
     assert isinstance(small, selat.Query)
     assert small.results().arrow().to_pylist() == [{"n": 6000, "s": 2}]

@@ -5,12 +5,13 @@ What clients get still equals DuckDB over the whole input; or, where rows are lo
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,8 @@ JOINS = tuple(c for c in CASES if c.name in ("window_left_join", "window_join_ag
 PROJECTION = tuple(c for c in CASES if c.name == "projection")
 AGGREGATE = tuple(c for c in CASES if c.name == "all_aggregates")
 
+SLOW = "'mode' = 'replay', 'replay_speed' = '5'"
+"""A minute: what has to be there at once comes over while a busy machine deploys three queries."""
 SEVERED_S = 20.0
 SEED = 20_260_301
 
@@ -139,7 +142,9 @@ def away(isolated: Scene) -> Iterator[Away]:
     cluster = isolated.cluster
     with selat.connect(cluster.address) as client:
         await_all_ready(cluster, client)
-        held, produced, copied = (submit(client, case)[case[0].name] for case in (PROJECTION, AGGREGATE, AGGREGATE))
+        client.sql(isolated.dataset.stream("slow_orders", SLOW))
+        slow = [replace(c, sql=c.sql.replace("FROM orders", "FROM slow_orders")) for c in (*PROJECTION, *AGGREGATE)]
+        held, produced, copied = (submit(client, (case,))[case.name] for case in (*slow, slow[1]))
         # The last one began last: most of it is still to come when copies of it are looked for.
         in_the_middle({query.id: query for query in (held, produced, copied)}, rows_in=1000)
         with stopped_with_copies(cluster, channel_of(copied)) as (pid, copies):
@@ -162,9 +167,17 @@ def stopped_with_copies(cluster: DevCluster, channel: str) -> Iterator[tuple[int
         wait_until(lambda: epoch_files(cluster, "us", channel))
         with stopped(cluster, "agent-us") as pid:
             # A checkpoint may have come in between.
-            if copies := epoch_files(cluster, "us", channel):
+            unstored = stored_until(cluster, channel)
+            if copies := [path for path in epoch_files(cluster, "us", channel) if int(path.stem) >= unstored]:
                 yield pid, copies
                 return
+
+
+def stored_until(cluster: DevCluster, channel: str) -> int:
+    """The first epoch of the channel that the last checkpoint of the merge at us does not have."""
+    query = channel.partition(".")[0]
+    path = cluster.data.root / "sites" / "us" / "tasks" / f"{query}.m1.p0" / "checkpoint.json"
+    return int(json.loads(path.read_text())["cursors"].get(channel, 0)) if path.exists() else 0
 
 
 def channel_of(query: selat.Query) -> str:

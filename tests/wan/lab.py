@@ -38,7 +38,7 @@ PORT = 5201
 TOOLS = ("iperf3", "ping", "ip", "tc", "ethtool")
 X86 = ("x86_64", "i686")
 """The only machines for which there is a package of User-Mode Linux."""
-ATTEMPTS = 5
+ATTEMPTS = 8
 T = TypeVar("T")
 _SENDER = """
 import socket, sys, time

@@ -25,7 +25,7 @@ from tests.e2e.dataset import Dataset, write_dataset
 from tests.e2e.queries import CASES
 from tests.needs import Lack, Need, skip
 from tests.wan.dev import NetnsDev, lack_of_room, netns_dev
-from tests.wan.lab import MARKS, devices, environment, is_near, leavings, selat_command, wrong_ones
+from tests.wan.lab import MARKS, devices, environment, leavings, selat_command
 
 pytestmark = [*MARKS, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -75,14 +75,11 @@ def test_the_master_knows_the_links(scene: Scene) -> None:
     declared_bytes_per_s = bandwidth_of("100Mbit/s")
     assert declared_bytes_per_s is not None
     with selat.connect(scene.dev.address) as client:
-
-        def probed() -> dict[tuple[str, str], float]:
-            result = client.probe_link("us", "eu")
-            assert result.method is ProbeMethod.IPERF3
-            return {("us", "eu"): result.bytes_per_s}
-
-        # How near the probe comes is the business of its own tests; that it measured this link, ours.
-        assert not wrong_ones(probed, lambda _, rate: is_near(rate, declared_bytes_per_s * PAYLOAD_RATIO, 0.3))
+        result = client.probe_link("us", "eu")
+        assert result.method is ProbeMethod.IPERF3
+        # How near the probe comes is the business of its own tests; that it measured this link, ours. A router that
+        # waits for a CPU carries less than the link has.
+        assert 0.2 < result.bytes_per_s / (declared_bytes_per_s * PAYLOAD_RATIO) < 1.3
 
         def link() -> LinkView:
             return next(v for v in client.links() if (v.from_site, v.to_site) == ("us", "eu"))
