@@ -88,7 +88,7 @@ def check_against_oracle(dataset: Dataset, cases: tuple[Case, ...], queries: Map
     return rows
 
 
-def wait_until(condition: object, timeout_s: float = 60.0) -> None:
+def wait_until(condition: object, timeout_s: float = 120.0) -> None:
     """Poll a condition of the outside world."""
     assert callable(condition)
     deadline = time.monotonic() + timeout_s

@@ -28,7 +28,7 @@ from tests.integration.moving_sites import (
 )
 from tests.integration.two_sites import expected, expected_classes
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 STEPS = (
     (OLD_SITE, FaultPoint.SEED_WRITTEN),
@@ -113,14 +113,14 @@ async def test_a_state_in_bins_is_restored_by_a_site_that_dies_of_it(tmp_path: P
 
 
 async def test_a_merge_moves_while_its_query_runs(tmp_path: Path) -> None:
-    async with moving_agents(tmp_path) as (move, _), asyncio.timeout(60):
+    async with moving_agents(tmp_path) as (move, _), asyncio.timeout(150):
         await move.to_drained()
         await move.to_end()
     check(tmp_path)
 
 
 async def test_rows_keep_their_bins_so_that_windows_close_range_by_range(tmp_path: Path) -> None:
-    async with moving_agents(tmp_path, ONE_WINDOW_IN_BINS) as (move, _), asyncio.timeout(60):
+    async with moving_agents(tmp_path, ONE_WINDOW_IN_BINS) as (move, _), asyncio.timeout(150):
         await move.to_drained()
         await move.to_end()
     check_ranges(tmp_path)
@@ -129,7 +129,7 @@ async def test_rows_keep_their_bins_so_that_windows_close_range_by_range(tmp_pat
 @pytest.mark.parametrize("away", MOVING_SITES)
 async def test_a_site_may_be_away_at_the_cut(tmp_path: Path, away: str) -> None:
     """An assignment given out meanwhile is in force when the site is back; nothing else is asked of the master."""
-    async with moving_agents(tmp_path) as (move, agents), asyncio.timeout(60):
+    async with moving_agents(tmp_path) as (move, agents), asyncio.timeout(150):
         await move.to_restored()
         await agents.stop(away)
         agents.step = replace(agents.step, number=CUT)
@@ -144,7 +144,7 @@ async def test_a_site_may_be_away_at_the_cut(tmp_path: Path, away: str) -> None:
 
 
 async def test_a_cut_waits_while_the_query_is_paused(tmp_path: Path) -> None:
-    async with moving_agents(tmp_path) as (move, agents), asyncio.timeout(60):
+    async with moving_agents(tmp_path) as (move, agents), asyncio.timeout(150):
         await move.to_restored()
         await agents.give(replace(agents.step, number=CUT, paused=True))
         for site, task in ((OLD_SITE, OLD), (NEW_SITE, NEW)):
@@ -157,7 +157,7 @@ async def test_a_cut_waits_while_the_query_is_paused(tmp_path: Path) -> None:
 
 
 async def test_what_is_taken_back_before_the_cut_leaves_nothing(tmp_path: Path) -> None:
-    async with moving_agents(tmp_path) as (move, _), asyncio.timeout(60):
+    async with moving_agents(tmp_path) as (move, _), asyncio.timeout(150):
         await move.to_restored()
         await move.back()
         assert not (tmp_path / NEW_SITE / "tasks" / NEW).exists()
@@ -173,7 +173,7 @@ async def test_what_is_taken_back_before_the_cut_leaves_nothing(tmp_path: Path) 
 
 
 async def test_a_version_that_wants_a_seed_may_be_skipped_over(tmp_path: Path) -> None:
-    async with moving_agents(tmp_path) as (move, _), asyncio.timeout(60):
+    async with moving_agents(tmp_path) as (move, _), asyncio.timeout(150):
         await move.to_started()
         await move.give(CUT)
         await move.orders.until(NEW_SITE, NEW, lambda status: status.handover.taken_over)

@@ -26,7 +26,7 @@ from tests.fakes.agent import FakeAgent
 from tests.integration.master_cluster import COUNT, FILTER, NAMES, analyze
 from tests.integration.test_master_process import Process
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 T = TypeVar("T")
 
@@ -141,7 +141,7 @@ class Survivor:
 
     async def until(self, name: str, state: query_pb2.QueryState.ValueType) -> None:
         # Longer than a master takes to start on a machine with other work.
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(200):
             while (query := await self.named(name)) is None or query.state != state:
                 await self.report(TaskState.RUNNING)
                 await asyncio.sleep(0.02)
@@ -242,7 +242,7 @@ async def test_a_master_that_dies_in_the_middle_of_a_batch_query_goes_on_with_it
             master.agents[site].exchange.split_bytes["texts"] = (100, 100)
         await master.persistently(lambda: master.execute(TEXTS), not_known)
         query = await master.submit("SELECT page, count(*) AS n FROM texts GROUP BY page", "counted")
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(200):
             while (found := await master.named("counted")) is None or found.state != query_pb2.QUERY_STATE_FINISHED:
                 await end_tasks(master, query)
                 await asyncio.sleep(0.02)
