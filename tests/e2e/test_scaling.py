@@ -68,7 +68,6 @@ def test_parts_are_split_and_joined_and_results_equal_the_oracle(frail: Scene, f
 
 
 @pytest.mark.long
-@pytest.mark.kills
 @pytest.mark.parametrize("victims", [("agent-eu",), ("agent-us", "master"), ("agent-asia", "agent-eu")])
 def test_kills_while_parts_change_lose_and_double_nothing(
     isolated: Scene, isolated_client: selat.Client, victims: tuple[str, ...]

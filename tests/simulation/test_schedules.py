@@ -20,7 +20,7 @@ from tests.simulation.shrink import fewest, shrunk
 from tests.simulation.worker import ROOT, played
 from tests.simulation.workload import ALL_GROUPS, DRAWN, SCALED
 
-SCHEDULES = 600
+SCHEDULES = 400
 FIRST_SEED = 1
 
 pytestmark = pytest.mark.timeout(1800)
