@@ -20,6 +20,9 @@ from tests.jvm import SHORT_LIVED
 settings.register_profile("selat", deadline=None, database=None, derandomize=seeds.GIVEN is None)
 settings.load_profile("selat")
 
+BREAKABLE = frozenset({"frail", "isolated"})
+"""Fixtures of tests/e2e/: clusters whose processes are killed, and that other tests use afterwards."""
+
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,12 +33,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Groups of `--dist loadgroup`: tests that share clusters, tests that break clusters, tests of the WAN."""
+    """Groups of `--dist loadgroup`: tests that share clusters, tests that break them or their own, tests of the WAN."""
     for item in items:
         directory = item.path.relative_to(Path(__file__).parent).parts[0]
         if directory in ("e2e", "wan"):
-            broken = "-broken" if item.get_closest_marker("kills") and directory == "e2e" else ""
-            item.add_marker(pytest.mark.xdist_group(directory + broken))
+            kind = ""
+            if directory == "e2e" and item.get_closest_marker("kills"):
+                shared = isinstance(item, pytest.Function) and not BREAKABLE.isdisjoint(item.fixturenames)
+                kind = "-broken" if shared else "-own"
+            item.add_marker(pytest.mark.xdist_group(directory + kind))
 
 
 def pytest_report_header() -> str:

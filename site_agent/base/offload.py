@@ -23,4 +23,4 @@ class Offload:
 
     def close(self) -> None:
         """Wait for the calls that run, and start no others."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(wait=True, cancel_futures=True)

@@ -103,7 +103,7 @@ STATEMENTS = (
     "SELECT * FROM range(3)",
     "SELECT * FROM read_files('/etc')",
     "SELECT * FROM IDENTIFIER('{}')",
-    "SELECT * FROM VALUES (1) AS v",
+    "SELECT * FROM VALUES (reflect('a', 'b')) AS v",
     "TABLE {}",
     "ADD JAR '/x.jar'",
     "ADD FILE '/x'",
