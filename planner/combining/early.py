@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from planner.combining.clock import AFTER_CLOSE_S
 from planner.values.trees import HOP_S
 
 FRESH_SHARE = 0.9
@@ -184,6 +185,19 @@ def onward_s(size_bytes: float, link: Link | None, epoch_s: float) -> float:
     """
     way_s = 0.0 if link is None else size_bytes / (FRESH_SHARE * link.bytes_per_s)
     return HOP_S + way_s + epoch_s if way_s >= LEAST_WAY_S else 0.0
+
+
+def crosses_at_once(size_bytes: float, link: Link, others: Iterable[Sequence[Demand]] = ()) -> bool:
+    """Whether a window's groups cross the link in the moment after its end, with all that others have to send.
+
+    Args:
+        size_bytes: of all groups of the window.
+        link: over which they go.
+        others: what the other tasks have to send over the same link, by task.
+    """
+    share = FRESH_SHARE if link.fresh else STALE_SHARE
+    all_bytes = size_bytes + link.queued_bytes + sum(demand.size_bytes for task in others for demand in task)
+    return all_bytes <= share * link.bytes_per_s * AFTER_CLOSE_S
 
 
 def least_batch(link: Link) -> float:

@@ -35,6 +35,8 @@ class Epochs:
         self.damage: CorruptEpochError | None = None
         """The damage of an epoch that a reader needed; None once the epoch is repaired."""
         self._newest: EpochHeader | None = None
+        self._rows_before: dict[int, int] = {}
+        """Of kept epochs whose headers were read."""
         self._count_offsets()
         self.remove_given_up()
 
@@ -115,7 +117,11 @@ class Epochs:
         newest = self._newest_header()
         if newest is None or epoch >= self.next:
             return 0
-        return newest.rows_before + newest.manifest.rows - self._header(max(epoch, self.first)).rows_before
+        oldest = max(epoch, self.first)
+        before = self._rows_before.get(oldest)
+        if before is None:
+            before = self._rows_before[oldest] = self._header(oldest).rows_before
+        return newest.rows_before + newest.manifest.rows - before
 
     def rows_before(self, epoch: int) -> int:
         """Rows in the epochs before this one, as far as the header of a kept epoch tells."""
@@ -129,6 +135,7 @@ class Epochs:
         self._sizes |= sizes
         self.retained_bytes += sum(sizes.values())
         self._newest = newest
+        self._rows_before[newest.manifest.epoch] = newest.rows_before
         self._state.next_epoch = newest.manifest.epoch + 1
         self.remove_given_up()
 
@@ -165,6 +172,7 @@ class Epochs:
             self._directory.remove(epoch)
             del self._sizes[epoch]
             self._offsets.pop(epoch, None)
+            self._rows_before.pop(epoch, None)
             reached(FaultPoint.EPOCH_TRIMMED)
 
     def _count_offsets(self) -> None:

@@ -7,6 +7,6 @@
 """
 
 from site_agent.port.inputs import Origin, PortInput
-from site_agent.port.port import InputRead, Port, PortBatch
+from site_agent.port.port import InputRead, Port, PortBatch, Waiting
 
-__all__ = ["InputRead", "Origin", "Port", "PortBatch", "PortInput"]
+__all__ = ["InputRead", "Origin", "Port", "PortBatch", "PortInput", "Waiting"]

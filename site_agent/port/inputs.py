@@ -142,6 +142,14 @@ class InputState:
         """Whether an epoch, or the end, can be taken."""
         return not self.ended and (self.waiting_epochs > 0 or self.log.end is not None)
 
+    def in_all(self) -> InputWatermark | None:
+        """What the channel will have said once all that is here is taken; None: it ends, falls idle or wakes with that,
+        or nothing was taken from it yet."""
+        standing = self.log.standing
+        if self.unheard or standing is None or self.log.end is not None or standing.idle or self.says.idle:
+            return None
+        return InputWatermark(self.says.watermark_us if standing.watermark_us is None else standing.watermark_us)
+
     def heard(self) -> InputWatermark:
         """What the channel says: an idle channel that has epochs to take is not idle any more."""
         if self.says.idle and self.waiting_epochs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -49,6 +49,15 @@ class InputRead:
     """Since the reader began."""
     watermark_us: int | None = None
     """Of the channel, as far as it was taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What is here and was not taken."""
+
+    rows: int
+    watermark_us: int | None
+    """That of the port once all of it is taken."""
 
 
 class Port:
@@ -198,6 +207,30 @@ class Port:
             if batch is not None:
                 return batch
             await self._wait()
+
+    async def let_come(self, is_enough: Callable[[Waiting], bool]) -> None:
+        """Return once what waits is enough, a channel has ended, fallen idle or woken, or the inputs have changed.
+
+        Nothing is taken. Cancelling it loses nothing.
+
+        Raises:
+            UnknownChannelError: a channel of this site was removed.
+            LostChannelError: the site of a channel answers, but does not send it.
+        """
+        while True:
+            self._changed.clear()
+            states = [state for state in self._states.values() if not state.ended and not state.missed]
+            said = [state.in_all() for state in states]
+            if any(one is None for one in said) or is_enough(self._waiting(states, [one for one in said if one])):
+                return
+            waits = (state.log.state.wait(max(state.cursor, state.log.next_epoch)) for state in states)
+            await first_of(waits, self._changed)
+            if self._changed.is_set():
+                return
+
+    def _waiting(self, states: Sequence[InputState], said: Sequence[InputWatermark]) -> Waiting:
+        rows = sum(_waiting_rows(state) for state in states if state.waiting_epochs)
+        return Waiting(rows, port_watermark(self._watermark_us, said))
 
     async def take_before(self, cursors: Mapping[str, int], *, max_bytes: int) -> PortBatch | None:
         """Of the epochs before these cursors the next ones, as `next`; None: there are none. It does not wait for any.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -14,21 +13,26 @@ Alive = Callable[[RunFile, pa.Table], pa.Table]
 """It returns those of a run's rows that still count."""
 
 
-@dataclass(slots=True)
 class StoredRows:
     """Rows of a run of whose windows some are open. Its file may have rows of closed windows as well."""
 
-    run: RunFile
-    cached: pa.Table | None = None
-    """All its rows of open windows; None: they are read from the file."""
-    alive: Alive | None = None
-    """Leaves out rows when it is read; None: all of them count until their window closes."""
+    def __init__(self, run: RunFile, cached: pa.Table | None = None, alive: Alive | None = None) -> None:
+        self.run = run
+        self.alive = alive
+        """Leaves out rows when it is read; None: all of them count until their window closes."""
+        self.memory_bytes = 0
+        """What its rows take in memory. It is asked for often, and counted when they change."""
+        self.cached = cached
 
     @property
-    def memory_bytes(self) -> int:
-        """What its rows take in memory."""
-        cached = self.cached
-        return 0 if cached is None else cached.get_total_buffer_size()
+    def cached(self) -> pa.Table | None:
+        """All its rows of open windows; None: they are read from the file."""
+        return self._cached
+
+    @cached.setter
+    def cached(self, rows: pa.Table | None) -> None:
+        self._cached = rows
+        self.memory_bytes = 0 if rows is None else rows.get_total_buffer_size()
 
     def rows(self, wanted: Callable[[Extent], bool]) -> int:
         """How many rows its segments that are wanted have; those of closed windows count as well."""

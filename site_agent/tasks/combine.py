@@ -33,26 +33,23 @@ from planner.values.names import GROUP_COLUMN, INPUT_VIEW
 from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
 from site_agent.channels.manifest import EpochManifest
-from site_agent.engine import ArrowScan, EpochRequest, OperatorRows
 from site_agent.port import Port, PortBatch, PortInput
-from site_agent.state.segments import without_bins
 from site_agent.tasks.checkpoint import Checkpoint, SavedState
+from site_agent.tasks.combiner import Combiner
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.departures import Departures
 from site_agent.tasks.held import (
     EVERYTHING_US,
     HeldGroups,
-    as_given,
-    as_held,
     held_spec,
-    numbers_of,
-    sorted_by_key,
     together,
     without_numbers,
 )
+from site_agent.tasks.leaving import Said, Work, publish_leaving
 from site_agent.tasks.merge_state import MergeState
 from site_agent.tasks.older import closed_by_older, cursors_of, is_of_older, rows_by_older
-from site_agent.tasks.progress import Sample, Totals
+from site_agent.tasks.patience import EPOCHS_AT_ONCE, let_come
+from site_agent.tasks.progress import Totals
 from site_agent.tasks.spec import InputSpec, WindowSpec
 from site_agent.tasks.task import PortTask
 from site_agent.tasks.views import OpenViews
@@ -71,7 +68,8 @@ class CombineTask(PortTask):
         self._port = Port(context.router, reader=spec.task_id, query_id=spec.query_id)
         self._inputs = spec.inputs
         self._restored = False
-        self._state = MergeState(context, held_spec(window, spec.sql), self._fewer, self._opened)
+        self._combiner = Combiner(context)
+        self._state = MergeState(context, held_spec(window, spec.sql), self._combiner.fewer, self._opened)
         self._checkpoint = Checkpoint()
         self._quiet_since_s = context.clock.monotonic()
         self._since_checkpoint_bytes = 0
@@ -82,7 +80,7 @@ class CombineTask(PortTask):
         self._released: Mapping[str, int] = {}
         self._last: PortBatch | None = None
         """What the input said last, without rows."""
-        self._work = _Work()
+        self._work = Work()
 
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
         """Channels join and leave while the task runs; before the checkpoint is restored, they are noted alone."""
@@ -125,6 +123,9 @@ class CombineTask(PortTask):
 
     async def _next(self) -> PortBatch | None:
         """What is new; None when nothing came for a while in which something is to be done."""
+        if self._departures.are_only_closings(self._held, self._context.clock.monotonic()):
+            most_s, due_s = EPOCHS_AT_ONCE * self._context.spec.epoch_interval.total_seconds(), self._checkpoint_due_s()
+            await let_come(self._port, self._held, most_s=most_s if due_s is None else min(most_s, due_s))
         taking = self._port.next(max_bytes=self._context.limits.port_batch_bytes)
         waits_s = [wait_s for wait_s in (self._checkpoint_due_s(), self._departure_due_s()) if wait_s is not None]
         if not waits_s:
@@ -172,10 +173,25 @@ class CombineTask(PortTask):
         """Hold what came, and publish what is to leave."""
         context, clock = self._context, self._context.clock
         started_s = clock.monotonic()
-        self._work = _Work(held_bytes=sum(table.get_total_buffer_size() for table in batch.tables))
-        async with context.attempt():
-            await self._hold(batch)
-        self._departures.came(self._held, batch.watermark_us, clock.monotonic())
+        self._work = Work(held_bytes=sum(table.get_total_buffer_size() for table in batch.tables))
+        if _closes_at_once(batch, self._held, context.limits.rows_at_once):
+            await context.wait_for_room()
+            async with context.attempt():
+                await self._hold_and_close(batch)
+                await self._maybe_checkpoint(batch)
+        else:
+            async with context.attempt():
+                self._count(batch, await self._combiner.hold(self._held, self._admitted(batch)))
+            await self._let_leave(batch)
+        self._last = replace(batch, tables=(), origins=(), rows=0)
+        self._tell()
+        self._quiet_since_s = clock.monotonic()
+        self._record(batch, started_s)
+
+    async def _let_leave(self, batch: PortBatch) -> None:
+        """Publish what is to leave, of what is held."""
+        context = self._context
+        self._departures.came(self._held, batch.watermark_us, context.clock.monotonic())
         said = context.log.standing
         wakes = batch.idle != (said is not None and said.idle)
         closes = self._held.crosses_boundary(batch.watermark_us) or batch.ended or wakes
@@ -189,12 +205,20 @@ class CombineTask(PortTask):
             if batch.ended:
                 context.log.finish()
             await self._maybe_checkpoint(batch)
-        self._last = replace(batch, tables=(), origins=(), rows=0)
-        self._tell()
-        self._quiet_since_s = clock.monotonic()
-        self._record(batch, started_s)
 
-    async def _hold(self, batch: PortBatch) -> None:
+    async def _hold_and_close(self, batch: PortBatch) -> None:
+        """Publish what is held of the windows that end, with what came of them, and hold the rest."""
+        clock, watermark_us = self._context.clock, batch.watermark_us
+        assert watermark_us is not None
+        started_s = clock.monotonic()
+        closing, dropped = await self._combiner.close(self._held, self._admitted(batch), watermark_us)
+        self._count(batch, dropped)
+        self._departures.came(self._held, watermark_us, clock.monotonic())
+        await self._publish(closing, batch, closes=True)
+        if closing is not None:
+            self._departures.closed(clock.monotonic() - started_s)
+
+    def _admitted(self, batch: PortBatch) -> pa.Table | None:
         until_us, progress = self._port.incomplete_until_us, self._context.progress
         if until_us is not None:
             # Left out are windows of which rows may be missing. None is out: the watermark waits for all channels.
@@ -205,28 +229,16 @@ class CombineTask(PortTask):
             # A version before this one may have sent these rows, although their windows are open.
             if origin.epoch >= self._released.get(origin.channel, 0)
         ]
-        rows = together(taken)
-        combined = await self._combined(rows) if rows is not None else None
-        dropped = await self._context.in_thread(lambda: self._held.add(combined))
-        if progress.starts_at_us is not None:
+        return together(taken)
+
+    def _count(self, batch: PortBatch, dropped: int) -> None:
+        if self._context.progress.starts_at_us is not None:
             # Rows from before the beginning are not late.
             dropped = 0
         self._since_checkpoint_bytes += sum(table.get_total_buffer_size() for table in batch.tables)
         pairs, counted = zip(batch.origins, batch.tables, strict=True), self._counted
         new = [table.num_rows for origin, table in pairs if origin.epoch >= counted.get(origin.channel, 0)]
         self._totals = self._totals.plus(rows_in=sum(new), rows_late=dropped if new else 0)
-
-    async def _combined(self, rows: pa.Table) -> pa.Table:
-        """One row for each group, with its number, as it came."""
-        spec, site, scan = self._context.spec, self._context.site, ArrowScan(without_bins(without_numbers(rows)))
-        request = partial(EpochRequest, spec.task_id, spec.sql, scan, site, functions=spec.functions)
-        result = await self._context.run(request)
-        self._work.operators = result.operators
-        return result.table
-
-    async def _fewer(self, _: str, rows: pa.Table) -> pa.Table:
-        """Fewer rows, as they are held."""
-        return as_held(await self._combined(as_given(rows)))
 
     async def _close_windows(self, batch: PortBatch) -> None:
         """Publish all groups of the windows that the watermark has passed; of an input that fell idle or ended, all."""
@@ -239,8 +251,8 @@ class CombineTask(PortTask):
             rows = await context.in_thread(partial(self._held.closing, due_us, bins))
             found = found or rows is not None
             if rows is not None or bins is ranges[-1]:
-                await self._publish(rows, batch, last=bins is ranges[-1])
-        await context.in_thread(partial(self._held.advance, batch.watermark_us))
+                made = await self._combiner.one_of_each(rows) if rows is not None else None
+                await self._publish(made, batch, last=bins is ranges[-1], closes=True)
         if everything:
             self._held.clear()
         if found:
@@ -253,28 +265,25 @@ class CombineTask(PortTask):
         now_s = self._context.clock.monotonic()
         rows = await self._context.in_thread(lambda: self._held.take_each(self._departures.due(self._held, now_s)))
         if rows is not None:
-            await self._publish(rows, batch)
+            await self._publish(await self._combiner.one_of_each(rows), batch)
 
-    async def _publish(self, rows: pa.Table | None, batch: PortBatch, *, last: bool = True) -> None:
-        made = await self._one_of_each(rows) if rows is not None and rows.num_rows else None
+    async def _publish(
+        self, made: pa.Table | None, batch: PortBatch, *, last: bool = True, closes: bool = False
+    ) -> None:
+        """Publish one row for each of some groups: the last of those that leave now, of windows that close."""
         parts: Sequence[pa.Table | None] = [made]
         if made is not None and GROUP_COLUMN in made.column_names:
             # Of groups without numbers, nobody would know after a crash which of them have left.
             parts = self._departures.epochs_of(without_numbers(made), EPOCH_BYTES)
         self._totals = self._totals.plus(rows_out=0 if made is None else made.num_rows)
         commit: dict[str, Json] = {"cursors": dict(batch.cursors), "totals": self._totals.to_json()}
+        said = Said(batch.watermark_us, batch.idle, commit)
         reached(FaultPoint.WINDOW_CLOSED)
-        departures = self._departures
-        for manifest in await _published(self._context, parts, batch, commit, last=last):
+        closed = partial(self._held.advance, batch.watermark_us) if closes else None
+        for manifest in await publish_leaving(self._context, parts, said, last=last, closed=closed):
             self._totals = self._totals.plus(bytes_out=manifest.size_bytes)
-            departures.left(manifest.rows, manifest.size_bytes)
+            self._departures.left(manifest.rows, manifest.size_bytes)
             self._work.published(manifest)
-
-    async def _one_of_each(self, rows: pa.Table) -> pa.Table:
-        """One row for each group, in the order of the keys."""
-        if len(await self._context.in_thread(lambda: numbers_of(rows))) < rows.num_rows:
-            rows = await self._combined(rows)
-        return await self._context.in_thread(lambda: sorted_by_key(rows))
 
     def _opened(self, saved: SavedState) -> OpenViews:
         number, closed_us, sql = saved.checkpoint.number, saved.checkpoint.closed_us, self._context.spec.sql
@@ -292,7 +301,7 @@ class CombineTask(PortTask):
             self._held.advance(closed_by_older(checkpoint, last))
             self._released, rows = rows_by_older(checkpoint, last, rows)
         if rows is not None:
-            combined = await self._combined(rows)
+            combined = await self._combiner.combined(rows)
             await context.in_thread(lambda: self._held.add(combined))
         watermark_us = last.watermark_us if last is not None else None
         context.progress.restore(self._totals, watermark_us)
@@ -317,26 +326,15 @@ class CombineTask(PortTask):
             while taken := await self._port.take_before(cursors, max_bytes=context.limits.port_batch_bytes):
                 batch = taken
                 async with context.attempt():
-                    await self._hold(batch)
+                    self._count(batch, await self._combiner.hold(self._held, self._admitted(batch)))
             if not older:
                 async with context.attempt():
-                    await self._remove(manifest)
+                    await self._combiner.remove(self._held, log, manifest)
         if older:
             async with context.attempt():
                 await self._save_checkpoint(self._port.cursors)
         await context.in_thread(self._acknowledge)
         return replace(batch, tables=(), origins=(), rows=0) if batch is not None else None
-
-    async def _remove(self, manifest: EpochManifest) -> None:
-        """Remove the groups that left with an epoch."""
-        rows = await self._context.in_thread(partial(self._context.log.epochs.read, manifest.epoch))
-        if rows is not None:
-            numbers = numbers_of(await self._combined(rows))
-            await self._context.in_thread(partial(self._held.drop, numbers))
-        # Those without numbers leave when their window closes, and with the silence of the input.
-        await self._context.in_thread(partial(self._held.advance, manifest.watermark_us))
-        if manifest.idle:
-            self._held.clear()
 
     async def _maybe_checkpoint(self, batch: PortBatch) -> None:
         due = self._since_checkpoint_bytes >= self._state.due_bytes()
@@ -385,6 +383,13 @@ class CombineTask(PortTask):
         progress.epoch_done(work.sample(batch.rows, started_s, clock.monotonic()))
 
 
+def _closes_at_once(batch: PortBatch, held: HeldGroups, rows_at_once: int) -> bool:
+    """Whether one job takes what came together with all that is held of the windows that end with it."""
+    if batch.idle or batch.ended or not held.crosses_boundary(batch.watermark_us):
+        return False
+    return batch.rows + held.ends_by(batch.watermark_us) <= rows_at_once
+
+
 def _port_input(i: InputSpec) -> PortInput:
     return PortInput(i.channel, i.site, i.view, i.read_from, i.event_delay_us, from_epoch=i.from_epoch)
 
@@ -395,60 +400,3 @@ def _newer(checkpoint: Checkpoint, last: EpochManifest | None) -> tuple[Totals, 
     if last is None or emitted.rows_in < checkpoint.totals.rows_in:
         return checkpoint.totals, checkpoint.cursors
     return emitted, cursors_of(last.commit.get("cursors"))
-
-
-async def _published(
-    context: TaskContext,
-    parts: Sequence[pa.Table | None],
-    batch: PortBatch,
-    commit: Mapping[str, Json],
-    *,
-    last: bool,
-) -> list[EpochManifest]:
-    """Publish each part in an epoch.
-
-    Args:
-        context: the task's.
-        parts: one at least.
-        batch: what the input said.
-        commit: how far it was read, for all epochs.
-        last: whether all rows that leave with the batch's watermark are out then.
-    """
-    log, published = context.log, []
-    before_us = log.standing.watermark_us if log.standing is not None else None
-    for number, part in enumerate(parts):
-        # Until the last of them, not all rows of the windows that the watermark ends are out.
-        ends = last and number == len(parts) - 1
-        watermark_us = batch.watermark_us if ends else before_us
-        publish = partial(log.publish, log.next_epoch, part, watermark_us=watermark_us, commit=commit)
-        published.append(await context.in_thread(partial(publish, idle=batch.idle and ends)))
-        reached(FaultPoint.WINDOW_PUBLISHED if ends else FaultPoint.RANGE_PUBLISHED)
-    return published
-
-
-class _Work:
-    """What one step did."""
-
-    def __init__(self, *, held_bytes: int = 0) -> None:
-        self.held_bytes = held_bytes
-        self.rows = 0
-        self.size_bytes = 0
-        self.operators: tuple[OperatorRows, ...] = ()
-
-    def published(self, manifest: EpochManifest) -> None:
-        """Count an epoch."""
-        self.rows += manifest.rows
-        self.size_bytes += manifest.size_bytes
-        self.held_bytes += manifest.raw_bytes
-
-    def sample(self, rows_in: int, started_s: float, finished_s: float) -> Sample:
-        """The step, as progress counts it."""
-        return Sample(
-            finished_s,
-            finished_s - started_s,
-            rows_in,
-            self.rows,
-            self.size_bytes,
-            held_bytes=self.held_bytes,
-            operators=self.operators,
-        )

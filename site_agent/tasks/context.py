@@ -28,6 +28,8 @@ from site_agent.tasks.spec import TaskSpec
 from site_agent.tasks.stretch import Stretch
 
 T = TypeVar("T")
+Run = Callable[[EpochRequest], EpochResult]
+"""Runs a request where it is called; raises EngineError."""
 
 BACK_PRESSURE_POLL_S = 0.1
 
@@ -112,11 +114,26 @@ class TaskContext:
 
     async def run(self, make: Callable[[], EpochRequest]) -> EpochResult:
         """Make an epoch's request and run it, both on a slot. Raises EngineError, and what `make` does."""
-        result = await self.in_slot(lambda: self.engine.run(make()))
-        self.stretch.count_epoch()
-        self.progress.plans += result.planned
-        self.progress.waited(result.cpu_wait_s)
-        return result
+        return await self.compute(lambda run: run(make()))
+
+    async def compute(self, work: Callable[[Run], T]) -> T:
+        """Do work on a slot, which is given what runs its requests: each change of threads waits behind other tasks.
+
+        Raises EngineError, and what `work` does.
+        """
+        results: list[EpochResult] = []
+
+        def run(request: EpochRequest) -> EpochResult:
+            results.append(self.engine.run(request))
+            return results[-1]
+
+        try:
+            return await self.in_slot(lambda: work(run))
+        finally:
+            for result in results:
+                self.stretch.count_epoch()
+                self.progress.plans += result.planned
+                self.progress.waited(result.cpu_wait_s)
 
     async def in_slot(self, work: Callable[[], T]) -> T:
         """Run an epoch's work on a slot. A cancelled task waits for the work and drops its result."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from planner.combining.clock import CLOSING_S, InputClock
-from planner.combining.early import Held, Link, OpenWindow, demands_of, early_batches, onward_s
+from planner.combining.early import Held, Link, OpenWindow, crosses_at_once, demands_of, early_batches, onward_s
 from site_agent.channels.codec import encode
 from site_agent.channels.log import ChannelLog
 from site_agent.tasks.groups import Numbers
@@ -105,6 +105,17 @@ class Departures:
             groups = held.chosen(batch.end_us, batch.groups)
             if len(groups):
                 yield Departure(batch.end_us, groups)
+
+    def are_only_closings(self, held: HeldGroups, now_s: float) -> bool:
+        """Whether no group has to leave before its window closes, as the link is fast enough for all of them then."""
+        reader, link = self._slowest()
+        if link is None or self.behind:
+            return not self.behind
+        if self._bytes_per_group is None:
+            return False
+        groups = max((held.last_curve.groups, *(window.groups.seen for window in held.windows)))
+        others = self._pool.others(reader, self._log.id, now_s=now_s)
+        return crosses_at_once(groups * self._bytes_per_group, link, others)
 
     def tell(self, held: HeldGroups, now_s: float) -> None:
         """Say to the site's other tasks what is left to send."""

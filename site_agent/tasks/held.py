@@ -107,17 +107,22 @@ class HeldGroups:
         Returns:
             How many were dropped, because their window has left.
         """
-        came: dict[int, Numbers] = {}
-        dropped = 0
-        if table is not None and table.num_rows:
-            dropped = self._rows.add([as_held(table)])
-            for end_us, numbers in self._numbers_by_end(table):
-                if self.closed_us is None or end_us > self.closed_us:
-                    came[end_us] = np.unique(numbers)
-                    self._windows.setdefault(end_us, HeldWindow(end_us))
-        for end_us, window in self._windows.items():
-            window.groups.update(came.get(end_us, np.empty(0, np.int64)))
+        dropped = self._rows.add([as_held(table)]) if table is not None and table.num_rows else 0
+        self._note(table)
         return dropped
+
+    def add_open(self, table: pa.Table, watermark_us: int) -> tuple[pa.Table, int]:
+        """Take in the rows of an epoch, but those of windows that its watermark ends.
+
+        Returns:
+            These, and how many of the others were dropped, because their window has left.
+        """
+        ends = pc.add(starts_of(table, self.spec.column), self.spec.length_us)
+        closing = pc.less_equal(ends, watermark_us)
+        if self.closed_us is not None:
+            closing = pc.and_(closing, pc.greater(ends, self.closed_us))
+        self._note(table)
+        return table.filter(closing), self._rows.add([as_held(table.filter(pc.invert(closing)))])
 
     def begin_behind(self, until_us: int, begun_us: int | None) -> int:
         """Leave out windows of which rows up to there may be missing.
@@ -135,6 +140,10 @@ class HeldGroups:
     def crosses_boundary(self, watermark_us: int | None) -> bool:
         """Whether moving the watermark there ends at least one window, with rows or without."""
         return self.open.crosses_boundary(watermark_us)
+
+    def ends_by(self, watermark_us: int | None) -> int:
+        """How many rows may be of windows that the watermark ends; never too few."""
+        return self._rows.ends_by(watermark_us)
 
     def ranges(self, watermark_us: int | None, *, rows_at_once: int) -> Sequence[range]:
         """The ranges of bins in which the rows leave that the watermark ends; one, where they have no bins."""
@@ -275,6 +284,17 @@ class HeldGroups:
         numbers, starts = _column(rows), starts_of(rows, self.spec.column).to_numpy()
         for start_us in np.unique(starts):
             yield int(start_us) + self.spec.length_us, numbers[starts == start_us] if len(numbers) else numbers
+
+    def _note(self, table: pa.Table | None) -> None:
+        """Note which groups had rows in an epoch."""
+        came: dict[int, Numbers] = {}
+        if table is not None and table.num_rows:
+            for end_us, numbers in self._numbers_by_end(table):
+                if self.closed_us is None or end_us > self.closed_us:
+                    came[end_us] = np.unique(numbers)
+                    self._windows.setdefault(end_us, HeldWindow(end_us))
+        for end_us, window in self._windows.items():
+            window.groups.update(came.get(end_us, np.empty(0, np.int64)))
 
     def _forget_closed(self) -> None:
         closed_us = self.closed_us

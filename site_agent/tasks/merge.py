@@ -27,7 +27,7 @@ from site_agent.engine import EpochRequest, EpochResult, Field
 from site_agent.port import PortBatch
 from site_agent.state.segments import ALL_BINS
 from site_agent.tasks.checkpoint import Closing
-from site_agent.tasks.context import TaskContext
+from site_agent.tasks.context import Run, TaskContext
 from site_agent.tasks.copies import put_table_copies
 from site_agent.tasks.emission import CLOSING, Emission, Emitted, bins_done
 from site_agent.tasks.gather import GatheringTask
@@ -215,7 +215,7 @@ class MergeTask(GatheringTask):
             commit: dict[str, Json] = {"cursors": counted, "totals": self._totals.to_json()}
             reached(FaultPoint.WINDOW_CLOSED)
             if last:
-                manifest = await self._publish(merged, watermark_us, commit, idle=idle)
+                manifest = await self._publish(merged, watermark_us, commit, idle=idle, last=True)
                 reached(FaultPoint.WINDOW_PUBLISHED)
             else:
                 commit[CLOSING] = {"watermark_us": watermark_us, "bins_done": bins.stop}
@@ -223,14 +223,26 @@ class MergeTask(GatheringTask):
                 reached(FaultPoint.RANGE_PUBLISHED)
             self._totals = self._totals.plus(bytes_out=manifest.size_bytes)
             emission = emission.with_range(rows_out, manifest.size_bytes, result)
-        await self._context.in_thread(partial(self._state.open.advance, watermark_us))
         return emission
 
     async def _publish(
-        self, rows: pa.Table | None, watermark_us: int | None, commit: Mapping[str, Json], *, idle: bool
+        self,
+        rows: pa.Table | None,
+        watermark_us: int | None,
+        commit: Mapping[str, Json],
+        *,
+        idle: bool,
+        last: bool = False,
     ) -> EpochManifest:
-        log = self._context.log
-        publish = partial(log.publish, log.next_epoch, rows, watermark_us=watermark_us, idle=idle, commit=commit)
+        """With the last rows of the windows that the watermark ends, they are closed."""
+        log, windows = self._context.log, self._state.open
+
+        def publish() -> EpochManifest:
+            manifest = log.publish(log.next_epoch, rows, watermark_us=watermark_us, idle=idle, commit=commit)
+            if last:
+                windows.advance(watermark_us)
+            return manifest
+
         return await self._context.in_thread(publish)
 
     async def _result(self, watermark_us: int | None, bins: range) -> EpochResult | None:
@@ -243,19 +255,28 @@ class MergeTask(GatheringTask):
             found = await over.result()
             # Its operators are not those of the stage.
             return None if found is None else replace(found, operators=())
-        closed = await self._closing(watermark_us, bins)
-        return await self._run(self._context.spec.sql, closed) if self._state.open.can_match(closed) else None
+        windows = self._state.open
+
+        def close(run: Run) -> EpochResult | None:
+            closed = windows.closing(watermark_us, bins)
+            return run(self._request(self._context.spec.sql, closed)) if windows.can_match(closed) else None
+
+        return await self._context.compute(close) if windows.ends_by(watermark_us) else None
 
     async def _closing(self, watermark_us: int | None, bins: range) -> Rows:
         return await self._context.in_thread(partial(self._state.open.closing, watermark_us, bins))
 
     async def _run(self, sql: str, rows: Rows) -> EpochResult:
+        """A statement over what was made of the rows of closed windows."""
+        return await self._context.run(lambda: self._request(sql, rows))
+
+    def _request(self, sql: str, rows: Rows) -> EpochRequest:
         """A statement over the rows of closed windows, or over what was made of them."""
         spec, site = self._context.spec, self._context.site
         scan, views = scans_of(rows, self._columns())
         copies = tuple(sorted({copy.view for copy in self._copies}))
         request = partial(EpochRequest, spec.task_id, sql, scan, site)
-        return await self._context.run(partial(request, tables=copies, views=views, functions=spec.functions))
+        return request(tables=copies, views=views, functions=spec.functions)
 
     def _columns(self) -> dict[str, tuple[Field, ...]]:
         """Of the views whose rows wait."""

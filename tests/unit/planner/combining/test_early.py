@@ -17,6 +17,7 @@ from planner.combining.early import (
     Link,
     OpenWindow,
     UpdateClass,
+    crosses_at_once,
     demands_of,
     early_batches,
     least_batch,
@@ -177,3 +178,14 @@ def test_how_much_earlier_a_site_between_needs_what_others_have() -> None:
     assert onward_s(10_000, LINK, 1.0) == 0
     assert onward_s(10**6, None, 1.0) == 0
     assert onward_s(MBIT, LINK, 1.0) == pytest.approx(1 / FRESH_SHARE + HOP_S + 1.0)
+
+
+def test_what_crosses_in_the_moment_after_a_windows_end() -> None:
+    """90 % of 125 kB/s are planned with, for 0.2 s: 22.5 kB; where the rate is old, 60 %."""
+    other = (Demand(1.0, 10_000.0, 0.0),)
+    assert crosses_at_once(22_500.0, LINK)
+    assert not crosses_at_once(22_501.0, LINK)
+    assert crosses_at_once(12_500.0, LINK, [other])
+    assert not crosses_at_once(12_501.0, LINK, [other])
+    assert not crosses_at_once(20_000.0, replace(LINK, queued_bytes=3_000))
+    assert not crosses_at_once(15_001.0, replace(LINK, fresh=False))

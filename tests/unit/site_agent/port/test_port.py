@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +17,7 @@ from site_agent.base.errors import TrimmedEpochError, UnknownChannelError
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import END_OF_TIME_US, EndMark, Standing
 from site_agent.channels.store import ChannelStore
-from site_agent.port import Port, PortBatch, PortInput
+from site_agent.port import Port, PortBatch, PortInput, Waiting
 from site_agent.router import Router
 
 pytestmark = pytest.mark.timeout(20)
@@ -278,3 +278,74 @@ async def test_how_far_each_channel_was_read(world: World) -> None:
     assert (read.channel, read.stored_epoch, read.next_epoch, read.waiting_rows) == ("a", 3, 1, 4)
     assert (read.taken_rows, read.watermark_us) == (2, 5)
     assert (other.channel, other.stored_epoch, other.taken_rows, other.watermark_us) == ("b", 0, 0, None)
+
+
+class Enough:
+    """What waits is enough from so many rows on, or with this watermark."""
+
+    def __init__(self, rows: int, watermark_us: int) -> None:
+        self.rows = rows
+        self.watermark_us = watermark_us
+        self.seen: list[Waiting] = []
+
+    def __call__(self, waiting: Waiting) -> bool:
+        self.seen.append(waiting)
+        return waiting.rows >= self.rows or (waiting.watermark_us or 0) >= self.watermark_us
+
+
+class TestLettingCome:
+    """Nothing is taken until what waits is enough."""
+
+    @pytest.fixture
+    async def begun(self, world: World) -> World:
+        await world.port.set_inputs([A, B])
+        for name in "ab":
+            world.publish(name, 0, watermark_us=10)
+        await world.next()
+        return world
+
+    async def coming(self, world: World, enough: Enough) -> asyncio.Task[None]:
+        task = asyncio.create_task(world.port.let_come(enough))
+        await asyncio.sleep(0.02)
+        return task
+
+    async def test_rows_and_watermarks_of_all_channels_count(self, begun: World) -> None:
+        task = await self.coming(begun, enough := Enough(3, 30))
+        begun.publish("a", 1, 2, watermark_us=30)
+        await asyncio.sleep(0.02)
+        assert not task.done()
+        assert enough.seen[-1] == Waiting(2, 10)
+        begun.publish("b", 3, watermark_us=20)
+        await asyncio.wait_for(task, 5)
+        assert enough.seen[-1] == Waiting(3, 20)
+        assert begun.port.lag_rows == 3
+        assert numbers(await begun.next()) == [1, 2, 3]
+
+    async def test_a_watermark_that_ends_something_is_enough(self, begun: World) -> None:
+        begun.publish("a", 1, watermark_us=30)
+        begun.publish("b", watermark_us=30)
+        await asyncio.wait_for(begun.port.let_come(Enough(100, 30)), 5)
+
+    async def test_a_channel_that_falls_idle_wakes_or_ends_is_waited_for_no_longer(self, begun: World) -> None:
+        happenings: list[Callable[[], object]] = [
+            lambda: begun.publish("a", 1, watermark_us=20, idle=True),
+            lambda: begun.publish("a", 2, watermark_us=20),
+            lambda: begun.log("b").finish(),
+        ]
+        for happens in happenings:
+            task = await self.coming(begun, Enough(100, 100))
+            happens()
+            await asyncio.wait_for(task, 5)
+            await begun.next()
+
+    async def test_a_channel_that_joins_is_not_waited_for(self, begun: World) -> None:
+        task = await self.coming(begun, Enough(100, 100))
+        await begun.port.set_inputs([A, B, C])
+        await asyncio.wait_for(task, 5)
+        await asyncio.wait_for(begun.port.let_come(Enough(100, 100)), 5)
+
+    async def test_a_channel_that_is_removed_is_told(self, begun: World) -> None:
+        task = await self.coming(begun, Enough(100, 100))
+        begun.store.remove("b")
+        with pytest.raises(UnknownChannelError):
+            await asyncio.wait_for(task, 5)

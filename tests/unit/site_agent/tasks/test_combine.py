@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,31 @@ async def test_groups_leave_once_when_their_window_closes(tmp_path: Path, made: 
             await published(hub, 2)
         assert [rows for _, rows in epochs(hub)] == [[], [(0, "a", 1), (0, "b", 4)]], "in the order of their keys"
         assert [manifest.watermark_us for manifest, _ in epochs(hub)] == [0, 10]
+
+
+async def test_one_job_takes_small_epochs_and_closes_their_window(tmp_path: Path) -> None:
+    """A job has a cost that does not depend on its rows: epochs in which nothing ends wait for one another."""
+    made = engine()
+    async with site(tmp_path, made) as hub:
+        hub.context = replace(hub.context, spec=replace(SPEC, epoch_interval=timedelta(hours=1)))
+        us, eu = hub.inputs
+        eu.finish()
+        us.publish(0, partials((0, "a", 1)), watermark_us=0)
+        async with running(hub):
+            await published(hub, 1)
+            for number in range(1, 5):
+                us.publish(number, partials((0, "b", 1), (10, "b", 1)), watermark_us=number)
+                await asyncio.sleep(0.01)
+            assert len(made.requests) == 1
+            us.publish(5, partials((0, "a", 1), (10, "b", 1)), watermark_us=10)
+            await published(hub, 2)
+            assert len(made.requests) == 2
+            assert epochs(hub)[1][1] == [(0, "a", 2), (0, "b", 4)]
+            us.publish(6, partials((0, "c", 1), (10, "c", 1)), watermark_us=20)
+            await published(hub, 3)
+            manifest, rows = epochs(hub)[2]
+            assert rows == [(10, "b", 5), (10, "c", 1)], "(0, c) is late"
+            assert Totals.from_json(manifest.commit["totals"]).rows_late == 1
 
 
 @pytest.mark.parametrize("made", [engine, older_engine])

@@ -41,7 +41,9 @@ rows = st.lists(
     max_size=12,
 )
 steps = st.lists(
-    st.tuples(st.just("add"), rows) | st.tuples(st.sampled_from(["take", "close", "idle", "drop"]), st.integers(0, 60)),
+    st.tuples(st.just("add"), rows)
+    | st.tuples(st.just("end"), st.tuples(st.integers(0, 60), rows))
+    | st.tuples(st.sampled_from(["take", "close", "idle", "drop"]), st.integers(0, 60)),
     max_size=12,
 )
 
@@ -55,6 +57,16 @@ def test_what_is_taken_and_what_is_left_is_what_came(steps: list[tuple[str, Any]
             fresh = [row for row in value if row[0] + 20 > closed_us]
             assert late == len(value) - len(fresh)
             came.update(fresh)
+        elif what == "end":
+            too_late = Counter(row for row in value[1] if row[0] + 20 <= closed_us)
+            closed, closing_us = closed_us, max(closed_us, value[0])
+            closing, dropped = held.add_open(table(value[1]), closing_us)
+            assert dropped == too_late.total()
+            assert counted(closing) == Counter(r for r in value[1] if closed < r[0] + 20 <= closing_us)
+            came.update(Counter(value[1]) - too_late)
+            out.update(counted(closing, held.closing(closing_us)))
+            held.advance(closing_us)
+            closed_us = closing_us
         elif what == "take":
             for window in held.windows:
                 counts = [min(value % 3, c.held) for c in window.groups.classes()]
