@@ -124,7 +124,7 @@ def _input_to_proto(item: ChannelInput) -> site_pb2.ChannelInput:
 
 
 def _merge_to_proto(merge: Merge) -> site_pb2.MergeSpec:
-    shifted = merge.offset or (merge.panes and merge.pane != merge.period)
+    shifted = merge.offset or merge.cumulates or (merge.panes and merge.pane != merge.period)
     return site_pb2.MergeSpec(
         window_column="" if merge.panes or shifted else merge.window_column,
         window_us=duration_us(merge.window),
@@ -143,4 +143,9 @@ def _merge_to_proto(merge: Merge) -> site_pb2.MergeSpec:
 
 
 def _shifted(merge: Merge) -> site_pb2.ShiftedWindows:
-    return site_pb2.ShiftedWindows(column=merge.window_column, panes=merge.panes, offset_us=duration_us(merge.offset))
+    return site_pb2.ShiftedWindows(
+        column=merge.window_column,
+        panes=merge.panes,
+        offset_us=duration_us(merge.offset),
+        cumulates=merge.cumulates,
+    )

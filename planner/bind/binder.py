@@ -9,11 +9,12 @@ from datetime import timedelta
 from planner.bind.calls import checked_call
 from planner.bind.scope import Member, Scope, resolve, unknown_column
 from planner.bind.settled import settle_calls
-from planner.functions.traits import TIME_UNIT_FUNCTIONS, WINDOW
+from planner.functions.traits import CUMULATE, TIME_UNIT_FUNCTIONS, WINDOW, WINDOWS
 from planner.graph.expressions import enclosed, is_aggregate, placed, replace_each
 from planner.sql.dialect import exp, offset_of, parts_of, render
 from planner.sql.intervals import format_interval, format_windows, pane_of, parse_interval
 from planner.sql.refusals import check_unit, function_name, refuse
+from planner.sql.wholeforms import OVER_TABLES_HINT
 from planner.values.errors import UnknownColumnError
 
 WINDOW_FIELDS = ("start", "end")
@@ -32,6 +33,9 @@ class Window:
     """The length itself when windows follow one another; else it is shorter."""
     offset: timedelta = timedelta(0)
     """A window begins so long after 1970 began; shorter than the slide."""
+    cumulates: bool = False
+    """One begins every `length`, and windows that begin together end `slide` after one another. Where the start of a
+    window stands for it, that is `length` before its end."""
 
     @property
     def view(self) -> str:
@@ -54,11 +58,12 @@ class Window:
     @property
     def words(self) -> str:
         """Length, slide and offset, for people."""
-        return format_windows(self.length, self.slide, self.offset)
+        return format_windows(self.length, self.slide, self.offset, cumulates=self.cumulates)
 
     def like(self, other: Window) -> bool:
         """Whether windows of both begin and end at the same instants."""
-        return (self.length, self.slide, self.offset) == (other.length, other.slide, other.offset)
+        own = (self.length, self.slide, self.offset, self.cumulates)
+        return own == (other.length, other.slide, other.offset, other.cumulates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +79,18 @@ class Binder:
 
     window_columns: tuple[exp.Expr, ...] | None = None
     """Over the rows of an aggregate: its columns that are the window, or an end of it."""
+    begin_together: bool = False
+    """These windows are cumulative: several have the same start, which does not stand for one of them."""
 
     @property
     def is_over_windows(self) -> bool:
         """Whether names mean columns of rows of windows; `window` is then a longer one over them."""
         return self.window_columns is not None
+
+    @property
+    def are_cumulative(self) -> bool:
+        """Whether several windows have the same start."""
+        return self.begin_together if self.window is None else self.window.cumulates
 
     @property
     def windows(self) -> tuple[exp.Expr, ...] | None:
@@ -112,9 +124,12 @@ class Binder:
             call.set("this", checked_call(call, function, self.scope.source))
         if name in TIME_UNIT_FUNCTIONS and len(call.expressions) == 3 and isinstance(call.expressions[0], exp.Column):
             call.expressions[0].replace(self._unit(call.expressions[0]))
-        if name == WINDOW and self.scope.stream.is_stream:
+        if name in WINDOWS and self.scope.stream.is_stream:
             canonical = self.window.node if self.is_over_windows and self.window else window_of(call, self.scope).node
+            call.set("this", function_name(canonical))
             call.set("expressions", [argument.copy() for argument in canonical.expressions])
+        elif name == CUMULATE:
+            raise refuse(call, self.scope.source, f"{CUMULATE} is possible over streams alone", OVER_TABLES_HINT)
 
     def _unit(self, column: exp.Column) -> exp.Var:
         check_unit(column, self.scope.source)
@@ -192,22 +207,52 @@ def window_of(call: exp.Expr, scope: Scope) -> Window:
     """
     arguments = call.expressions
     source = scope.source
+    if function_name(call) == CUMULATE:
+        return _cumulative(call, scope)
     form = f"window({scope.stream.relation.event_time}, '10 seconds')"
     if len(arguments) not in (2, 3, 4):
         message = "window needs a length" if len(arguments) < 2 else "window has a length, a slide and an offset"
         raise refuse(call, source, message, f"{form} is possible, with a slide {form[:-1]}, '5 seconds').")
-    column = arguments[0]
-    if isinstance(column, exp.Column) and "bound" not in column.meta:
-        column = resolve(scope, parts_of(column)) or column
-    stream = next((m for m in scope.streams if _is_event_time(column, m)), None)
-    if stream is None:
-        at = arguments[0] if offset_of(arguments[0]) is not None else call
-        raise refuse(at, source, "window must be on the stream's event-time column", _event_time_hint(scope, form))
+    stream = _stream_of(call, scope, form)
     lengths = [length_of(argument, call, scope) for argument in arguments[1:3]]
     length, slide = lengths[0], lengths[-1]
     _check_slide(arguments[len(lengths)], call, scope, length, slide)
     offset = _offset_of(arguments[3], call, scope) % slide if len(arguments) > 3 else timedelta(0)
     return Window(_call(event_time_of(stream), length, slide, offset), length, slide, offset)
+
+
+def _cumulative(call: exp.Expr, scope: Scope) -> Window:
+    """The windows that a `cumulate_window(...)` call means."""
+    arguments, source = call.expressions, scope.source
+    form = f"{CUMULATE}({scope.stream.relation.event_time}, '1 day', '1 hour')"
+    if len(arguments) != 3:
+        raise refuse(call, source, f"{CUMULATE} has a length and a step", f"{form} is possible.")
+    stream = _stream_of(call, scope, form)
+    length, step = (length_of(argument, call, scope) for argument in arguments[1:])
+    if length % step:
+        message = f"the step {format_interval(step)} does not divide the length {format_interval(length)}"
+        swapped = f" The length comes before the step: {form}." if length < step else ""
+        raise refuse(_at(arguments[2], call), source, message, f"Use a step that does.{swapped}")
+    _check_slide(arguments[2], call, scope, length, step)
+    time = event_time_of(stream)
+    if step == length:
+        return Window(_call(time, length, length, timedelta(0)), length, length)
+    texts = [exp.Literal.string(format_interval(part)) for part in (length, step)]
+    return Window(exp.Anonymous(this=CUMULATE, expressions=[time, *texts]), length, step, cumulates=True)
+
+
+def _stream_of(call: exp.Expr, scope: Scope, form: str) -> Member:
+    """The stream whose event time is the first argument of a window call."""
+    first = column = call.expressions[0]
+    if isinstance(column, exp.Column) and "bound" not in column.meta:
+        column = resolve(scope, parts_of(column)) or column
+    stream = next((m for m in scope.streams if _is_event_time(column, m)), None)
+    if stream is None:
+        at = first if offset_of(first) is not None else call
+        raise refuse(
+            at, scope.source, "window must be on the stream's event-time column", _event_time_hint(scope, form)
+        )
+    return stream
 
 
 def _call(time: exp.Expr, length: timedelta, slide: timedelta, offset: timedelta) -> exp.Expr:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from planner.bind.scope import did_you_mean
 from planner.functions.table import NAMES
+from planner.functions.traits import CUMULATE
 from planner.relations.catalog import Function
 from planner.sql.dialect import exp, offset_of, snippet
 from planner.sql.refusals import function_name
@@ -41,12 +42,13 @@ def check_known(tree: exp.Expr, functions: Mapping[str, Function], source: Sourc
     """
     for call in tree.find_all(exp.Anonymous, bfs=False):
         name = function_name(call)
-        if name not in NAMES and name not in functions:
+        if name not in NAMES and name != CUMULATE and name not in functions:
             raise InvalidExpressionError(
                 f"there is no function {name}",
                 position=source.position(offset_of(call) or 0),
                 found=snippet(call, source.text),
-                hint=did_you_mean(name, [*NAMES, *functions]) or "docs/sql.md lists the functions that can be called.",
+                hint=did_you_mean(name, [*NAMES, CUMULATE, *functions])
+                or "docs/sql.md lists the functions that can be called.",
             )
 
 

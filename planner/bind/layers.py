@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from planner.bind import topk as bound
-from planner.bind.binder import Binder
+from planner.bind.binder import WINDOW_FIELDS, Binder
 from planner.bind.clauses import bind_where, check_group_parts, group_keys, is_grouped, is_window
 from planner.bind.groupingsets import check_grouping_calls, has_sets
 from planner.bind.outputs import bind_outputs
@@ -20,7 +20,7 @@ from planner.bind.scope import Member, Scope
 from planner.bind.selects import Layer, Rollup, StreamSelect
 from planner.bind.topk import bind_top_k
 from planner.bind.windowparts import start_within, with_window
-from planner.bind.windowrows import Windows, bind_window_rows, part_of_window
+from planner.bind.windowrows import CUMULATIVE, Windows, bind_window_rows, part_of_window
 from planner.functions.traits import RANKS
 from planner.graph.expressions import conjuncts, first_aggregate, ordered_by, ties
 from planner.graph.operators import Aggregate, Alias, Filter, Join, Named, Operator, Project, Scan, TopK
@@ -41,7 +41,10 @@ def window_columns(query: StreamSelect) -> Mapping[str, str]:
         windows: Windows = query.layers[-1].windows
         found = {output.name: part_of_window(output.expression, windows) for output in columns}
     else:
-        found = {o.name: _part(o.expression) for o in columns if is_window(o.expression, query.inner or query.window)}
+        window = query.inner or query.window
+        found = {o.name: _part(o.expression) for o in columns if is_window(o.expression, window)}
+        if window is not None and window.cumulates:
+            found = {name: part or CUMULATIVE for name, part in found.items() if part != WINDOW_FIELDS[0]}
     return {name: part for name, part in found.items() if part is not None}
 
 
@@ -93,7 +96,12 @@ def with_layer(
     if rollup is not None:
         first = rolled_up(first, rollup.window)
         joins = tuple(replace(join, query=rolled_up(join.query, rollup.window)) for join in joins)
-    binder = Binder(scope, window=rollup.window if rollup else None, window_columns=tuple(usable))
+    binder = Binder(
+        scope,
+        window=rollup.window if rollup else None,
+        window_columns=tuple(usable),
+        begin_together=CUMULATIVE in usable.values(),
+    )
     layer = _bind(select, binder, usable, rollup, renamed=renamed)
     return replace(first, layers=(*first.layers, replace(layer, joins=joins)))
 

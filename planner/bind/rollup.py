@@ -16,7 +16,7 @@ from planner.bind.selects import Rollup, StreamSelect, UnionInput
 from planner.bind.topk import TopK
 from planner.bind.windowparts import start_within, with_window
 from planner.bind.windowrows import Windows, part_of_window
-from planner.functions.traits import WINDOW
+from planner.functions.traits import CUMULATE, WINDOW, WINDOWS
 from planner.sql.blocks import block_nodes
 from planner.sql.dialect import exp, offset_of, parts_of
 from planner.sql.intervals import format_interval
@@ -37,7 +37,7 @@ def bind_rollup(select: exp.Select, scope: Scope, windows: Windows, below: Strea
     Raises:
         UnsupportedSqlError: the longer window is not made up of whole shorter ones, or there are two.
     """
-    calls = [node for node in block_nodes(select) if function_name(node) == WINDOW]
+    calls = [node for node in block_nodes(select) if function_name(node) in WINDOWS]
     rollups = [_rollup(call, scope, windows, below) for call in calls]
     for call, rollup in zip(calls, rollups, strict=True):
         if rollup.window.node != rollups[0].window.node:
@@ -51,6 +51,8 @@ def _rollup(call: exp.Expr, scope: Scope, windows: Windows, below: StreamSelect)
     inner = below.window
     assert inner is not None
     arguments, source = call.expressions, scope.source
+    if function_name(call) == CUMULATE:
+        raise refuse(call, source, "cumulative windows over the rows of windows are not possible yet", FORM)
     column = arguments[0] if arguments else call
     bound = resolve(scope, parts_of(column)) if isinstance(column, exp.Column) else None
     part = part_of_window(bound, windows) if bound is not None else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from planner.bind.binder import Window, lost_event_time, window_of
 from planner.bind.scope import Member, Scope
-from planner.functions.traits import WINDOW
+from planner.functions.traits import WINDOW, WINDOWS
 from planner.sql.dialect import TokenType, exp, offset_of, tokenize
 from planner.sql.refusals import function_name, refuse
 from planner.sql.source import Source
@@ -71,7 +71,7 @@ def _form(stream: Member) -> str:
 
 
 def _calls(conjunct: exp.Expr) -> list[exp.Anonymous]:
-    return [call for call in conjunct.find_all(exp.Anonymous, bfs=False) if function_name(call) == WINDOW]
+    return [call for call in conjunct.find_all(exp.Anonymous, bfs=False) if function_name(call) in WINDOWS]
 
 
 def _links(conjunct: exp.Expr, view: str) -> bool:

@@ -22,7 +22,7 @@ from planner.bind.scope import Scope
 from planner.bind.selects import Join, StreamSelect
 from planner.bind.streamjoins import check_join_window
 from planner.bind.topk import bind_top_k
-from planner.functions.traits import WINDOW
+from planner.functions.traits import WINDOWS
 from planner.graph.expressions import conjuncts, first_aggregate
 from planner.sql.blocks import block_nodes
 from planner.sql.dialect import exp
@@ -73,7 +73,7 @@ def bind_stream_select(
             scope.source,
         ),
     )
-    _check_grouping(tree, query, len(grouped) < len(keys))
+    _check_grouping(tree, query, [key for key in keys if is_window(key, window)])
     return query
 
 
@@ -89,7 +89,7 @@ def _join_window(joins: Sequence[Join], scope: Scope) -> Window | None:
 
 def _check_window_below(tree: exp.Select, joins: Sequence[Join], below: Window, scope: Scope) -> None:
     """Refuses other windows over rows of streams that were joined in a window."""
-    call = next((node for node in block_nodes(tree) if function_name(node) == WINDOW), None)
+    call = next((node for node in block_nodes(tree) if function_name(node) in WINDOWS), None)
     if call is not None and below.slide != below.length:
         hint = "Select the window in the sub-query, and use its column here."
         raise refuse(call, scope.source, f"the rows of {scope.stream.alias} have windows already", hint)
@@ -103,7 +103,7 @@ def _group_window(tree: exp.Select, scope: Scope, joined: Window | None, *, give
     """The window of the query, None: it has none. `given`: its rows are in windows already."""
     conditions = [join.args["on"] for join in tree.args.get("joins") or [] if join.args.get("on") is not None]
     within = {id(node) for condition in conditions for node in condition.walk()}
-    calls = [node for node in block_nodes(tree) if function_name(node) == WINDOW and id(node) not in within]
+    calls = [node for node in block_nodes(tree) if function_name(node) in WINDOWS and id(node) not in within]
     windows = [(call, window_of(call, scope)) for call in calls]
     if joined is not None:
         check_join_window(windows, joined, scope)
@@ -116,15 +116,16 @@ def _group_window(tree: exp.Select, scope: Scope, joined: Window | None, *, give
     return windows[0][1] if windows else None
 
 
-def _check_grouping(tree: exp.Select, query: StreamSelect, window_is_key: bool) -> None:
+def _check_grouping(tree: exp.Select, query: StreamSelect, window_keys: Sequence[exp.Expr]) -> None:
     source = query.scope.source
     if not is_grouped(tree):
         _refuse_ungrouped(tree, query)
         return
-    if not window_is_key:
+    if not window_keys:
         if tree.args.get("group") is None:
             raise refuse(tree.expressions[0], source, "SELECT DISTINCT needs the window as a column", DISTINCT_HINT)
         raise refuse(tree.args["group"], source, "GROUP BY over a stream needs a window", WINDOW_HINT)
+    _check_cumulative(window_keys, query)
     check_grouping_calls(query.results, query.keys, query.sets, source)
     for node in query.results:
         check_group_parts(node, query.keys, query.window, source)
@@ -139,3 +140,12 @@ def _refuse_ungrouped(tree: exp.Select, query: StreamSelect) -> None:
     for clause in ("having", "qualify"):
         if tree.args.get(clause) is not None:
             raise refuse(tree.args[clause], source, f"{clause.upper()} is possible only with GROUP BY", WINDOW_HINT)
+
+
+def _check_cumulative(window_keys: Sequence[exp.Expr], query: StreamSelect) -> None:
+    """Several cumulative windows begin together, so the start alone does not say which one a group is of."""
+    window = query.window
+    bare = [key.unnest() for key in window_keys]
+    if window is not None and window.cumulates and all(isinstance(k, exp.Dot) and k.name == "start" for k in bare):
+        message = "several cumulative windows begin together: their start alone is no key"
+        raise refuse(window_keys[0], query.scope.source, message, "GROUP BY the window, or its end.")

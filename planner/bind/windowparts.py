@@ -15,19 +15,32 @@ def window_part(node: exp.Expr, window: Window, start: exp.Expr) -> exp.Expr | N
     if bare == window.node:
         return _window_struct(window, start)
     if isinstance(bare, exp.Dot) and bare.this.unnest() == window.node:
-        return start.copy() if bare.name.lower() == WINDOW_FIELDS[0] else _window_end(window, start)
+        return window_start(window, start) if bare.name.lower() == WINDOW_FIELDS[0] else _window_end(window, start)
     return None
 
 
+def window_start(window: Window, start: exp.Expr) -> exp.Expr:
+    """Where a window begins, of what stands for it; of a cumulative one that is its length before its end."""
+    if not window.cumulates:
+        return start.copy()
+    first_step = _later(start, window.length - window.slide)
+    return start_within(first_step, window.length)
+
+
 def _window_end(window: Window, start: exp.Expr) -> exp.Expr:
-    seconds, microseconds = divmod(window.length // timedelta(microseconds=1), 1_000_000)
+    return _later(start, window.length)
+
+
+def _later(instant: exp.Expr, by: timedelta) -> exp.Expr:
+    seconds, microseconds = divmod(by // timedelta(microseconds=1), 1_000_000)
     text = f"{seconds}.{microseconds:06d}" if microseconds else str(seconds)
     length = exp.Interval(this=exp.Literal.string(text), unit=exp.Var(this="SECOND"))
-    return exp.Paren(this=exp.Add(this=start.copy(), expression=length))
+    return exp.Paren(this=exp.Add(this=instant.copy(), expression=length))
 
 
 def _window_struct(window: Window, start: exp.Expr) -> exp.Expr:
-    ends = [exp.Literal.string("start"), start.copy(), exp.Literal.string("end"), _window_end(window, start)]
+    begins = window_start(window, start)
+    ends = [exp.Literal.string("start"), begins, exp.Literal.string("end"), _window_end(window, start)]
     return exp.Anonymous(this="named_struct", expressions=ends)
 
 

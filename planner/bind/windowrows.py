@@ -13,14 +13,17 @@ from planner.bind.binder import WINDOW_FIELDS
 from planner.bind.joins import conditions, is_left, only_of, place_of
 from planner.bind.scope import Member, Scope
 from planner.bind.selects import StreamSelect, WindowRows
-from planner.functions.traits import WINDOW
+from planner.functions.traits import WINDOWS
 from planner.sql.blocks import from_items
 from planner.sql.dialect import exp, offset_of
 from planner.sql.refusals import function_name, refuse
 from planner.values.errors import UnsupportedSqlError
 
 Windows = Mapping[exp.Expr, str]
-"""Expressions over rows of windows that are the window (empty text) or its `start` or `end`."""
+"""Expressions over rows of windows that are the window (empty text), its `start` or `end`, or a cumulative window."""
+
+CUMULATIVE = "cumulative"
+"""A cumulative window. Others begin with it, so its start says nothing, and its end says which one it is."""
 
 SELECT_HINT = (
     "Select the window in both queries, as in SELECT window(ts, '10 seconds') AS w, ..., and compare them in ON."
@@ -32,9 +35,9 @@ def part_of_window(node: exp.Expr, windows: Windows) -> str | None:
     bare = node.unnest()
     if bare in windows:
         return windows[bare]
-    if isinstance(bare, exp.Dot) and bare.name.lower() in WINDOW_FIELDS and windows.get(bare.this.unnest()) == "":
-        return bare.name.lower()
-    return None
+    field = bare.name.lower() if isinstance(bare, exp.Dot) else ""
+    whole = windows.get(bare.this.unnest()) if field in WINDOW_FIELDS else None
+    return field if whole == "" or (whole == CUMULATIVE and field == WINDOW_FIELDS[1]) else None
 
 
 def bind_window_rows(
@@ -76,7 +79,7 @@ def bind_window_rows(
 def _refuse_window_calls(join: exp.Join, scope: Scope) -> None:
     on = join.args.get("on")
     for call in on.find_all(exp.Anonymous) if on is not None else ():
-        if function_name(call) == WINDOW:
+        if function_name(call) in WINDOWS:
             message = "window(...) is not possible in ON of rows of windows"
             raise refuse(call, scope.source, message, SELECT_HINT)
 
@@ -86,11 +89,10 @@ def _equal_windows(conjunct: exp.Expr, left: Windows, right: Windows) -> bool:
     if not isinstance(bare, exp.EQ):
         return False
     sides = (bare.left, bare.right)
-    return any(
-        part is not None and part == part_of_window(other, right)
-        for one, other in (sides, sides[::-1])
-        if (part := part_of_window(one, left)) is not None
-    )
+    pairs = [(part_of_window(one, left), part_of_window(other, right)) for one, other in (sides, sides[::-1])]
+    whole = ("", CUMULATIVE)
+    # Whether they are the same windows is asked later.
+    return any(one is not None and (one == other or (one in whole and other in whole)) for one, other in pairs)
 
 
 def _not_equal(join: exp.Join, scope: Scope, windows: Sequence[Windows]) -> UnsupportedSqlError:
@@ -105,7 +107,7 @@ def _not_equal(join: exp.Join, scope: Scope, windows: Sequence[Windows]) -> Unsu
 
 
 def _name_of(member: Member, windows: Windows) -> str:
-    whole = [node for node, part in windows.items() if not part]
+    whole = [node for node, part in windows.items() if part in ("", CUMULATIVE)]
     column = (whole or list(windows))[0]
     assert isinstance(column, exp.Column)
     return column.name

@@ -15,6 +15,11 @@ RANKS = ("row_number", "rank", "dense_rank")
 
 WINDOW = "window"
 
+CUMULATE = "cumulate_window"
+"""Selat's own: windows that begin together and end one step after the other. Spark never sees it."""
+
+WINDOWS = (WINDOW, CUMULATE)
+
 TOTAL_SCALARS = words("window named_struct struct upper lower length least greatest")
 """Some of those that have a value for any argument, and do not fail."""
 

@@ -31,11 +31,15 @@ from planner.sql.dialect import exp
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Windows of this length; one begins every `slide`, shifted by `offset`."""
+    """Windows of this length; one begins every `slide`, shifted by `offset`.
+
+    Cumulative ones begin every `length`, and end `slide` after one another.
+    """
 
     length: timedelta
     slide: timedelta
     offset: timedelta = timedelta(0)
+    cumulates: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,10 +99,13 @@ class Merge:
     """`over_ranges_sql` is its text."""
     offset: timedelta = timedelta(0)
     """A window begins so long after 1970 began; shorter than the slide."""
+    cumulates: bool = False
+    """One begins every `window`, and those that begin together end `slide` after one another. Rows are of panes; what
+    stands for a window in `window_column` is so long before its end as the longest is."""
 
     @property
     def period(self) -> timedelta:
-        """How often a window begins."""
+        """How often a window ends."""
         return self.slide or self.window
 
     @property

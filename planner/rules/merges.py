@@ -25,7 +25,15 @@ def add_merge(plan: Stages, query: StreamSelect) -> str:
     window = query.window
     assert window is not None
     parts = _merge_parts(plan, query, INPUT_VIEW)
-    merge = Merge(WINDOW_START, window.length, "", window.slide, panes=window.overlaps, offset=window.offset)
+    merge = Merge(
+        WINDOW_START,
+        window.length,
+        "",
+        window.slide,
+        panes=window.overlaps,
+        offset=window.offset,
+        cumulates=window.cumulates,
+    )
     if len(parts.views) > 1:
         merge = replace(merge, views=parts.views)
     else:

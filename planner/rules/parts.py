@@ -147,6 +147,7 @@ def _part(stage: Stage, found: Cut, stage_id: str) -> Stage:
             combine=views[0].combine if alone else None,
             panes=merge.panes,
             offset=merge.offset,
+            cumulates=merge.cumulates,
         ),
         body=_with_views(found.body, found),
     )

@@ -40,8 +40,13 @@ def pane_of(length: timedelta, slide: timedelta) -> timedelta:
     return math.gcd(length // unit, slide // unit) * unit
 
 
-def format_windows(length: timedelta, slide: timedelta, offset: timedelta = timedelta(0)) -> str:
-    """The length of windows, how often one begins where that is not the length, and how far they are shifted."""
+def format_windows(
+    length: timedelta, slide: timedelta, offset: timedelta = timedelta(0), *, cumulates: bool = False
+) -> str:
+    """The length of windows, how often one begins where that is not the length, and how far they are shifted; of
+    cumulative windows how often one ends."""
+    if cumulates:
+        return f"up to {format_interval(length)} in steps of {format_interval(slide)}"
     every = f" every {format_interval(slide)}" if slide != length else ""
     shifted = f", shifted by {format_interval(offset)}" if offset else ""
     return f"{format_interval(length)}{every}{shifted}"

@@ -3,11 +3,13 @@ moment. The agent checks that again, on what Spark's parser reads."""
 
 from __future__ import annotations
 
-from planner.functions.traits import BARE_NOT_REPEATABLE, TIME_UNIT_FUNCTIONS
+from planner.functions.traits import BARE_NOT_REPEATABLE, CUMULATE, TIME_UNIT_FUNCTIONS
 from planner.sql.allowed import TABLE_NODES, spelled, what_is_refused
 from planner.sql.dialect import exp, parts_of
 from planner.sql.refusals import check_callable, check_unit, function_name, refuse
 from planner.sql.source import Source
+
+OVER_TABLES_HINT = "Over tables group by the step, and add up: sum(n) OVER (PARTITION BY ... ORDER BY ...)."
 
 
 def check_calls(tree: exp.Expr, source: Source) -> None:
@@ -15,6 +17,8 @@ def check_calls(tree: exp.Expr, source: Source) -> None:
     for node in tree.walk(bfs=False):
         if isinstance(node, exp.Anonymous | exp.Func):
             check_callable(node, source)
+        if function_name(node) == CUMULATE:
+            raise refuse(node, source, f"{CUMULATE} is possible over streams alone", OVER_TABLES_HINT)
         if function_name(node) in TIME_UNIT_FUNCTIONS and len(node.expressions) == 3:
             unit = node.expressions[0]
             if isinstance(unit, exp.Column):

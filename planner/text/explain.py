@@ -97,6 +97,7 @@ def _merge_json(merge: Merge | None) -> dict[str, Any] | None:
         "slide_s": merge.period.total_seconds(),
         "offset_s": merge.offset.total_seconds(),
         "panes": merge.panes,
+        "cumulates": merge.cumulates,
         "combine_sql": merge.combine_sql,
         "views": [
             {"view": view.view, "combine_sql": view.combine_sql, "required": view.required} for view in merge.views
@@ -107,7 +108,8 @@ def _merge_json(merge: Merge | None) -> dict[str, Any] | None:
 def _merge_text(merge: Merge | None) -> str:
     if merge is None:
         return ""
-    return f"emits each window of {format_windows(merge.window, merge.period, merge.offset)} once, when it closes"
+    windows = format_windows(merge.window, merge.period, merge.offset, cumulates=merge.cumulates)
+    return f"emits each window of {windows} once, when it closes"
 
 
 def _parts_json(s: StageOfPlan) -> list[dict[str, Any]]:

@@ -90,7 +90,7 @@ def _line(operator: LogicalOperator) -> str:
 
 
 def _window(windows: Windows) -> str:
-    return format_windows(windows.length, windows.slide, windows.offset)
+    return format_windows(windows.length, windows.slide, windows.offset, cumulates=windows.cumulates)
 
 
 def _join(join: Join) -> str:

@@ -1517,7 +1517,7 @@ class MergeSpec(_message.Message):
 
     @_builtins.property
     def shifted(self) -> Global___ShiftedWindows:
-        """In the place of both columns, where windows are shifted or the slide does not divide the length."""
+        """In the place of both columns, where windows are shifted or cumulative, or the slide does not divide the length."""
 
     def __init__(
         self,
@@ -1550,21 +1550,27 @@ class ShiftedWindows(_message.Message):
     COLUMN_FIELD_NUMBER: _builtins.int
     PANES_FIELD_NUMBER: _builtins.int
     OFFSET_US_FIELD_NUMBER: _builtins.int
+    CUMULATES_FIELD_NUMBER: _builtins.int
     column: _builtins.str
     panes: _builtins.bool
     """The column has the start of a row's pane, as long as the greatest common divisor of the windows' length and slide."""
     offset_us: _builtins.int
     """A window begins so long after 1970 began; less than the slide."""
+    cumulates: _builtins.bool
+    """A window begins every length, and those that begin together end a slide after one another. What stands for a window
+    in the column is so long before its end as the longest is.
+    """
     def __init__(
         self,
         *,
         column: _builtins.str = ...,
         panes: _builtins.bool = ...,
         offset_us: _builtins.int = ...,
+        cumulates: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["column", b"column", "offset_us", b"offset_us", "panes", b"panes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["column", b"column", "cumulates", b"cumulates", "offset_us", b"offset_us", "panes", b"panes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

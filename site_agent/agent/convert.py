@@ -201,4 +201,5 @@ def _window(message: site_pb2.MergeSpec) -> WindowSpec:
         ranges=tuple(RangeSpec(found.view, found.sql) for found in message.ranges),
         over_ranges_sql=message.over_ranges_sql,
         offset_us=message.shifted.offset_us,
+        cumulates=message.shifted.cumulates,
     )

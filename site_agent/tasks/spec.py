@@ -84,6 +84,9 @@ class WindowSpec:
     over_ranges_sql: str = ""
     offset_us: int = 0
     """A window begins so long after 1970 began; less than the slide."""
+    cumulates: bool = False
+    """True: a window begins every `length_us`, and those that begin together end `slide_us` after one another. What
+    stands for a window in `column` is `length_us` before its end."""
 
     @property
     def pane_us(self) -> int:
@@ -92,15 +95,25 @@ class WindowSpec:
 
     def next_start_us(self, instant_us: int) -> int:
         """The start of the first window that begins after an instant."""
-        return ((instant_us - self.offset_us) // self.slide_us + 1) * self.slide_us + self.offset_us
+        every_us = self.length_us if self.cumulates else self.slide_us
+        return ((instant_us - self.offset_us) // every_us + 1) * every_us + self.offset_us
+
+    def start_us(self, end_us: int) -> int:
+        """The start of the window with that end."""
+        return self.next_start_us(end_us - 1) - self.length_us if self.cumulates else end_us - self.length_us
 
     def first_open_us(self, watermark_us: int) -> int:
         """The start of the first window that a watermark does not end."""
-        return self.next_start_us(watermark_us - self.length_us)
+        return self.start_us(self.last_end_us(watermark_us) + self.slide_us)
 
     def last_end_us(self, watermark_us: int) -> int:
         """The end of the last window that a watermark ends."""
-        return self.first_open_us(watermark_us) - self.slide_us + self.length_us
+        past_us = self.offset_us if self.cumulates else self.offset_us + self.length_us
+        return (watermark_us - past_us) // self.slide_us * self.slide_us + past_us
+
+    def all_before_us(self, start_us: int) -> int:
+        """A watermark that ends all windows that begin before that start, and none that begins there or later."""
+        return start_us if self.cumulates else start_us + self.length_us - 1
 
 
 @dataclass(frozen=True, slots=True)

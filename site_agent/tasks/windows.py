@@ -110,7 +110,7 @@ class OpenWindows:
 
     def begin_at(self, start_us: int) -> None:
         """Leave out all windows that begin earlier, as if they were emitted; rows of them alone are dropped."""
-        out_us = start_us + self._spec.length_us - 1
+        out_us = self._spec.all_before_us(start_us)
         self.advance(max(out_us, _BEFORE_ALL_US if self.closed_us is None else self.closed_us))
 
     def ends_by(self, watermark_us: int | None) -> int:
@@ -267,9 +267,8 @@ class OpenWindows:
         """The rows of panes for each window that is not closed and ends by the watermark."""
         found = []
         for end_us in self._ends(starts, watermark_us):
-            start_us = end_us - self._spec.length_us
-            is_in = pc.and_(pc.greater_equal(starts, start_us), pc.less(starts, end_us))
-            found.append(_started_at(rows.filter(is_in), self._spec.column, start_us))
+            is_in = pc.and_(pc.greater_equal(starts, self._spec.start_us(end_us)), pc.less(starts, end_us))
+            found.append(_started_at(rows.filter(is_in), self._spec.column, end_us - self._spec.length_us))
         return pa.concat_tables(found) if found else None
 
     def _ends(self, starts: pa.ChunkedArray, watermark_us: int) -> Iterator[int]:

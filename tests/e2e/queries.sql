@@ -55,6 +55,20 @@ GROUP BY window(ts, '20 seconds', '8 seconds', '3 seconds'), product
 SELECT s, product, count(*) AS n, avg(price) AS mean FROM (SELECT *, w(ts - INTERVAL 3 SECOND, 8) +
 to_seconds(3 - 8 * unnest(range(3))) AS s FROM orders) WHERE ts < s + INTERVAL 20 SECOND GROUP BY 1, 2
 
+-- name: cumulative_windows
+SELECT window.start AS s, window.end AS e, product, count(*) AS n, avg(price) AS mean FROM orders
+GROUP BY cumulate_window(ts, '30 seconds', '10 seconds'), product
+-- oracle
+SELECT w(ts, 30) AS s, e, product, count(*) AS n, avg(price) AS mean FROM (SELECT *, w(ts, 30) +
+to_seconds(10 * unnest(range(1, 4))) AS e FROM orders) WHERE ts < e GROUP BY ALL
+
+-- name: best_of_cumulative_windows
+SELECT w.end AS e, max(n) AS most, count(*) AS products FROM (SELECT cumulate_window(ts, '30 seconds', '10 seconds')
+AS w, product, count(*) AS n FROM orders GROUP BY w, product) AS d GROUP BY w
+-- oracle
+SELECT e, max(n) AS most, count(*) AS products FROM (SELECT e, product, count(*) AS n FROM (SELECT *, w(ts, 30) +
+to_seconds(10 * unnest(range(1, 4))) AS e FROM orders) WHERE ts < e GROUP BY ALL) GROUP BY e
+
 -- name: join
 SELECT window.start AS s, p.category, count(*) AS n, sum(o.quantity * o.price) AS total FROM orders o JOIN
 products p ON o.product = p.product GROUP BY window(o.ts, '30 seconds'), p.category

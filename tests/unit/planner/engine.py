@@ -39,6 +39,9 @@ def connect() -> duckdb.DuckDBPyConnection:
     # Starts of all windows of n seconds, one beginning every s seconds, o seconds after 1970 began, that a time is in.
     every = "list_transform(range((n + s - 1) // s), lambda i: w(ts - to_seconds(o), s) + to_seconds(o - s * i))"
     db.execute(f"CREATE MACRO starts(ts, n, s, o) AS list_filter({every}, lambda start: start > ts - to_seconds(n))")
+    # Ends of all windows that begin every n seconds, and end s seconds after one another, that a time is in.
+    left = "range(1, n // s + 1), lambda i: w(ts, n) + to_seconds(i * s)"
+    db.execute(f"CREATE MACRO cumulated(ts, n, s) AS list_filter(list_transform({left}), lambda e: e > ts)")
     # An empty set of an epoch is [], as in Spark.
     db.execute("CREATE MACRO set_of(x) AS coalesce(list(DISTINCT x) FILTER (x IS NOT NULL), [])")
     db.execute("CREATE MACRO union_of(x) AS list_distinct(flatten(list(x)))")
@@ -198,6 +201,13 @@ def of_windows(rows: str, merge: Merge) -> str:
     if not merge.panes:
         return rows
     unit, column = timedelta(microseconds=1), f"panes.{merge.window_column}"
+    if merge.cumulates:
+        step_us, length_us = merge.period // unit, merge.window // unit
+        start = f"{column} + to_microseconds((place + 1) * {step_us} - {length_us})"
+        places = f"range({length_us // step_us}) AS places(place)"
+        still_in = f"epoch_us({column}) % {length_us} + place * {step_us} < {length_us}"
+        made = f"panes.* REPLACE ({start} AS {merge.window_column})"
+        return f"SELECT {made} FROM ({rows}) AS panes, {places} WHERE {still_in}"
     slide_us, offset_us = merge.period // unit, merge.offset // unit
     behind = f"(epoch_us({column}) - {offset_us}) % {slide_us}"
     start = f"{column} - to_microseconds({behind} + place * {slide_us})"

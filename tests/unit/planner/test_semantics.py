@@ -69,8 +69,9 @@ def load_whole(db: duckdb.DuckDBPyConnection, stream: dict[str, Any], table: dic
 WINDOWS = [
     *((7, 7, 0), (10, 10, 0), (60, 60, 0), (10, 5, 0), (21, 3, 0)),
     *((10, 10, 3), (60, 20, 15), (10, 4, 0), (21, 6, 5), (7, 5, 4)),
+    *((60, 10, None), (21, 7, None), (12, 1, None), (10, 10, None)),
 ]
-"""The length, the slide and the offset in seconds."""
+"""The length, the slide and the offset in seconds; without an offset, they are cumulative."""
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -93,12 +94,14 @@ def test_partials_and_merge_equal_the_query(
     where: list[str],
     having: str | None,
     top: tuple[str, int, bool] | None,
-    window: tuple[int, int, int],
+    window: tuple[int, int, int | None],
     share: float,
     split: int,
 ) -> None:
     seconds, slide, offset = window
     call = f"window(ts, '{seconds} seconds', '{slide} seconds', '{offset} seconds')"
+    if offset is None:
+        call = f"cumulate_window(ts, '{seconds} seconds', '{slide} seconds')"
     names = [f"a{index}" for index in range(len(aggregates))]
     items = [*(f"{key} AS k{i}" for i, key in enumerate(keys)), *map("{} AS {}".format, aggregates, names)]
     filters = f" WHERE {' AND '.join(f'({part})' for part in where)}" if where else ""
@@ -111,11 +114,14 @@ def test_partials_and_merge_equal_the_query(
 
     load_whole(db, stream)
     parts = ", ".join(["ws", *(f"k{i}" for i in range(len(keys)))])
-    inner = f"SELECT ws, ws + to_seconds({seconds}) AS we, {', '.join(items)}"
-    source = f"(SELECT *, unnest(starts(ts, {seconds}, {slide}, {offset})) AS ws FROM s) AS s"
+    inner = f"SELECT ws, we, {', '.join(items)}"
+    starts = f"unnest(starts(ts, {seconds}, {slide}, {offset})) AS ws, ws + to_seconds({seconds}) AS we"
+    if offset is None:
+        starts = f"w(ts, {seconds}) AS ws, unnest(cumulated(ts, {seconds}, {slide})) AS we"
+    source = f"(SELECT *, {starts} FROM s) AS s"
     whole = f"{inner} FROM {source}{filters} GROUP BY {parts}, we{kept}"
     if top:
-        ranked = "ws, k0" if partition else "ws"
+        ranked = "ws, we, k0" if partition else "ws, we"
         # Spark sorts NULLs last in DESC order, DuckDB too when told.
         order = f"{top[0]}() OVER (PARTITION BY {ranked} ORDER BY a0 DESC NULLS LAST)"
         whole = f"SELECT * FROM ({whole}) QUALIFY {order} <= {top[1]}"

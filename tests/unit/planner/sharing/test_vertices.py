@@ -113,6 +113,11 @@ DIFFERENT = [
         "a slide",
     ),
     (
+        "SELECT window.end AS e, count(*) AS n FROM s GROUP BY window(ts, '10 seconds', '5 seconds')",
+        "SELECT window.end AS e, count(*) AS n FROM s GROUP BY cumulate_window(ts, '10 seconds', '5 seconds')",
+        "cumulative windows, of equal statements",
+    ),
+    (
         f"SELECT count(*) AS n FROM s GROUP BY {WINDOW}, k",
         f"SELECT count(*) AS n FROM s GROUP BY {WINDOW}, v",
         "a group key that is not selected",

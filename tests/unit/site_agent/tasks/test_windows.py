@@ -209,3 +209,46 @@ def test_panes_give_what_rows_of_windows_give(
             panes.add([*([] if saved is None else [saved]), *since])
         elif number % 3 == 0:
             saved, since = panes.fresh(), []
+
+
+@given(
+    st.lists(st.tuples(st.lists(st.integers(0, 12), max_size=5), st.integers(0, 90)), max_size=12),
+    st.sampled_from([(10, 5), (15, 5), (21, 3), (12, 1)]),
+    st.integers(0, 11),
+)
+def test_cumulative_windows_have_all_panes_since_their_start(
+    steps: list[tuple[list[int], int]], window: tuple[int, int], crash: int
+) -> None:
+    """What rows give that are of each window; also when the state is saved, and rows are read again."""
+    length_us, step_us = window
+    spec = replace(SLIDING, length_us=length_us, slide_us=step_us)
+    cumulative = replace(spec, panes=True, cumulates=True)
+    whole, panes = OpenWindows(spec), OpenWindows(cumulative)
+    saved, since = panes.fresh(), list[pa.Table]()
+    for number, (places, watermark) in enumerate(steps):
+        starts = [place * step_us for place in places]
+        ends = [e for s in starts for e in range(s + step_us, (s // length_us + 1) * length_us + 1, step_us)]
+        whole.add([rows(*(end - length_us for end in ends))])
+        since.append(rows(*starts))
+        panes.add(since[-1:])
+        assert panes.crosses_boundary(watermark) == whole.crosses_boundary(watermark)
+        assert starts_of(close(panes, watermark)) == starts_of(close(whole, watermark))
+        kept = panes.fresh()
+        assert kept is None or min(starts_of(kept)) >= (panes.closed_us or 0) // length_us * length_us
+        if number == crash:
+            panes = OpenWindows(cumulative, closed_us=panes.closed_us)
+            panes.add([*([] if saved is None else [saved]), *since])
+        elif number % 3 == 0:
+            saved, since = panes.fresh(), []
+
+
+def test_cumulative_windows_of_which_rows_may_be_missing_are_left_out() -> None:
+    """All that begin before, and none of those that begin then: the first of them ends a step later."""
+    spec = replace(PANES, length_us=10, slide_us=5, cumulates=True)
+    windows = OpenWindows(spec)
+    assert spec.next_start_us(3) == 10
+    windows.begin_at(10)
+    windows.add([rows(0, 5, 10, 15)])
+    assert starts_of(close(windows, 10)) == []
+    assert starts_of(close(windows, 15)) == [5]
+    assert starts_of(close(windows, 20)) == [10, 10]
