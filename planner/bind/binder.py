@@ -36,19 +36,26 @@ class Window:
     cumulates: bool = False
     """One begins every `length`, and windows that begin together end `slide` after one another. Where the start of a
     window stands for it, that is `length` before its end."""
+    calendar: bool = False
+    """`node` is no call of a window function, but an expression that is the same for all rows of a window."""
 
     @property
     def view(self) -> str:
         """The stream whose event time it is over."""
-        column = self.node.expressions[0]
-        assert isinstance(column, exp.Column)
-        return column.table
+        return self.time.table
+
+    @property
+    def time(self) -> exp.Column:
+        """The event time that it is over, or the start of shorter windows."""
+        column = self.node.find(exp.Column)
+        assert column is not None
+        return column
 
     @property
     def panes(self) -> exp.Expr:
         """The call of the windows that follow one another of which every window is made up."""
         pane = pane_of(self.length, self.slide)
-        return _call(self.node.expressions[0].copy(), pane, pane, self.offset % pane)
+        return _call(self.time.copy(), pane, pane, self.offset % pane)
 
     @property
     def overlaps(self) -> bool:
@@ -149,14 +156,19 @@ class Binder:
             return _fields(enclosed(alias), parts)
         if found is not None:
             return found
-        if self.window is not None and parts[0].name.lower() == WINDOW:
+        if self._has_named_window and parts[0].name.lower() == WINDOW:
             return self._window_field(column, parts)
         raise unknown_column(self.scope, parts, usable)
 
     def _is_other_window(self, found: exp.Expr, parts: list[exp.Identifier]) -> bool:
         """Whether a column is called `window`, and is not the window."""
-        named = self.window is not None and len(parts) == 1 and parts[0].name.lower() == WINDOW
+        named = self._has_named_window and len(parts) == 1 and parts[0].name.lower() == WINDOW
         return named and self.window is not None and found.unnest() != self.window.node
+
+    @property
+    def _has_named_window(self) -> bool:
+        """Whether `window` means the window that the query groups by."""
+        return self.window is not None and not self.window.calendar
 
     def _window_field(self, column: exp.Column, parts: list[exp.Identifier]) -> exp.Expr:
         assert self.window is not None
@@ -246,7 +258,7 @@ def _stream_of(call: exp.Expr, scope: Scope, form: str) -> Member:
     first = column = call.expressions[0]
     if isinstance(column, exp.Column) and "bound" not in column.meta:
         column = resolve(scope, parts_of(column)) or column
-    stream = next((m for m in scope.streams if _is_event_time(column, m)), None)
+    stream = next((m for m in scope.streams if is_event_time(column, m)), None)
     if stream is None:
         at = first if offset_of(first) is not None else call
         raise refuse(
@@ -270,7 +282,8 @@ def event_time_of(stream: Member) -> exp.Column:
     return column
 
 
-def _is_event_time(column: exp.Expr, stream: Member) -> bool:
+def is_event_time(column: exp.Expr, stream: Member) -> bool:
+    """Whether a bound expression is the event time of a stream."""
     event_time = stream.relation.event_time
     return event_time is not None and column.unnest() == stream.bound(event_time).unnest()
 

@@ -20,7 +20,7 @@ from planner.bind.scope import Member, Scope
 from planner.bind.selects import Layer, Rollup, StreamSelect
 from planner.bind.topk import bind_top_k
 from planner.bind.windowparts import start_within, with_window
-from planner.bind.windowrows import CUMULATIVE, Windows, bind_window_rows, part_of_window
+from planner.bind.windowrows import CALENDAR, CUMULATIVE, Windows, bind_window_rows, part_of_window
 from planner.functions.traits import RANKS
 from planner.graph.expressions import conjuncts, first_aggregate, ordered_by, ties
 from planner.graph.operators import Aggregate, Alias, Filter, Join, Named, Operator, Project, Scan, TopK
@@ -43,6 +43,8 @@ def window_columns(query: StreamSelect) -> Mapping[str, str]:
     else:
         window = query.inner or query.window
         found = {o.name: _part(o.expression) for o in columns if is_window(o.expression, window)}
+        if window is not None and window.calendar:
+            found = dict.fromkeys(found, CALENDAR)
         if window is not None and window.cumulates:
             found = {name: part or CUMULATIVE for name, part in found.items() if part != WINDOW_FIELDS[0]}
     return {name: part for name, part in found.items() if part is not None}

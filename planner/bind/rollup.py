@@ -15,7 +15,7 @@ from planner.bind.scope import Scope, resolve
 from planner.bind.selects import Rollup, StreamSelect, UnionInput
 from planner.bind.topk import TopK
 from planner.bind.windowparts import start_within, with_window
-from planner.bind.windowrows import Windows, part_of_window
+from planner.bind.windowrows import CALENDAR, Windows, part_of_window
 from planner.functions.traits import CUMULATE, WINDOW, WINDOWS
 from planner.sql.blocks import block_nodes
 from planner.sql.dialect import exp, offset_of, parts_of
@@ -57,7 +57,7 @@ def _rollup(call: exp.Expr, scope: Scope, windows: Windows, below: StreamSelect)
     bound = resolve(scope, parts_of(column)) if isinstance(column, exp.Column) else None
     part = part_of_window(bound, windows) if bound is not None else None
     at = column if offset_of(column) is not None else call
-    if bound is None or part is None:
+    if bound is None or part in (None, CALENDAR):
         raise refuse(at, source, "over the rows of windows, window must be on the start of their window", FORM)
     if part == "end":
         raise refuse(at, source, "the end of a window lies in the next one", "Use its start: window(w.start, ...).")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.bind.binder import Binder, Window, event_time_of, window_of
+from planner.bind.calendar import calendar_window, is_of_longer_unit
 from planner.bind.clauses import (
     WINDOW_HINT,
     bind_where,
@@ -27,6 +28,8 @@ from planner.graph.expressions import conjuncts, first_aggregate
 from planner.sql.blocks import block_nodes
 from planner.sql.dialect import exp
 from planner.sql.refusals import DISTINCT_HINT, function_name, refuse
+
+LONGER_UNIT_HINT = "GROUP BY date(ts), ... is complete with each day; add up the days where they are read."
 
 
 def bind_stream_select(
@@ -52,6 +55,8 @@ def bind_stream_select(
     outputs = bind_outputs(tree, Binder(scope, window), renamed=renamed)
     aliases = {output.name.lower(): output.expression for output in outputs}
     keys = group_keys(tree, outputs, Binder(scope, window, aliases))
+    if window is None and joined is None and is_grouped(tree):
+        window = calendar_window(keys, scope)
     grouped = tuple(key for key in keys if not is_window(key, window))
     later = Binder(scope, window, aliases, keys)
     having = tree.args.get("having")
@@ -124,6 +129,10 @@ def _check_grouping(tree: exp.Select, query: StreamSelect, window_keys: Sequence
     if not window_keys:
         if tree.args.get("group") is None:
             raise refuse(tree.expressions[0], source, "SELECT DISTINCT needs the window as a column", DISTINCT_HINT)
+        longer = next((key for key in query.keys if is_of_longer_unit(key, query.scope)), None)
+        if longer is not None:
+            message = "months, quarters and years have no fixed length, and close no groups yet"
+            raise refuse(longer, source, message, LONGER_UNIT_HINT)
         raise refuse(tree.args["group"], source, "GROUP BY over a stream needs a window", WINDOW_HINT)
     _check_cumulative(window_keys, query)
     check_grouping_calls(query.results, query.keys, query.sets, source)

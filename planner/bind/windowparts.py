@@ -13,10 +13,18 @@ def window_part(node: exp.Expr, window: Window, start: exp.Expr) -> exp.Expr | N
     """The window or its start or end, made of its start; None for any other expression."""
     bare = node.unnest()
     if bare == window.node:
-        return _window_struct(window, start)
+        return _of_start(window, start) if window.calendar else _window_struct(window, start)
     if isinstance(bare, exp.Dot) and bare.this.unnest() == window.node:
         return window_start(window, start) if bare.name.lower() == WINDOW_FIELDS[0] else _window_end(window, start)
     return None
+
+
+def _of_start(window: Window, start: exp.Expr) -> exp.Expr:
+    """What is the same for all rows of a window, and so for its start."""
+    node = window.node.copy()
+    for column in list(node.find_all(exp.Column)):
+        column.replace(start.copy())
+    return node
 
 
 def window_start(window: Window, start: exp.Expr) -> exp.Expr:

@@ -25,6 +25,9 @@ Windows = Mapping[exp.Expr, str]
 CUMULATIVE = "cumulative"
 """A cumulative window. Others begin with it, so its start says nothing, and its end says which one it is."""
 
+CALENDAR = "calendar"
+"""A value that is the same for all rows of the window, and differs from those of other windows."""
+
 SELECT_HINT = (
     "Select the window in both queries, as in SELECT window(ts, '10 seconds') AS w, ..., and compare them in ON."
 )

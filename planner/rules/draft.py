@@ -26,7 +26,7 @@ from planner.rules.tablestages import REDUCE, batch_stages
 from planner.rules.tree import stream_tree, table_tree
 from planner.rules.wholestages import whole_stages
 from planner.rules.windowjoin import add_window_join
-from planner.sql.qualify import without_qualify
+from planner.sql.qualify import sparks_windows, without_qualify
 from planner.sql.statements import SelectQuery
 from planner.values.edits import edited
 from planner.values.errors import PlannerError
@@ -177,7 +177,8 @@ def _columns(outputs: Sequence[Output]) -> tuple[Column, ...]:
 
 def _text(name: str, text: Text, gathered: Gathered) -> StatementText:
     stars = text.stars.values() if gathered.site_named else ()
-    edits = (*without_qualify(text.source), *text.equal_windows.values(), *stars)
+    ranks = without_qualify(text.source)
+    edits = (*ranks, *sparks_windows(text.source, ranks), *text.equal_windows.values(), *stars)
     return StatementText(
         view=name,
         text=text.source.text,

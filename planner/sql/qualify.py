@@ -1,7 +1,11 @@
-"""QUALIFY taken out of a text."""
+"""What Spark is not asked about a text: QUALIFY is taken out, and Selat's own windows are called Spark's."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
+from planner.functions.traits import CUMULATE, WINDOW
 from planner.sql.blocks import SET_TOKENS
 from planner.sql.dialect import TokenType, tokenize
 from planner.sql.source import Source
@@ -24,3 +28,14 @@ def without_qualify(source: Source) -> list[Edit]:
     if begun is not None:
         edits.append(Edit(len(source.text[: begun[0]].rstrip()), len(source.text), ""))
     return edits
+
+
+def sparks_windows(source: Source, left_out: Sequence[Edit]) -> list[Edit]:
+    """The name of each call of cumulative windows, where it is not left out, as that of Spark's windows.
+
+    Those have the same type, which is all that Spark is asked for.
+    """
+    called = [name for name, after in pairwise(tokenize(source)) if after.token_type is TokenType.L_PAREN]
+    named = [token for token in called if token.text.lower() == CUMULATE]
+    edits = [Edit(token.start, token.end + 1, WINDOW) for token in named]
+    return [edit for edit in edits if not any(out.start <= edit.start < out.end for out in left_out)]

@@ -69,6 +69,20 @@ AS w, product, count(*) AS n FROM orders GROUP BY w, product) AS d GROUP BY w
 SELECT e, max(n) AS most, count(*) AS products FROM (SELECT e, product, count(*) AS n FROM (SELECT *, w(ts, 30) +
 to_seconds(10 * unnest(range(1, 4))) AS e FROM orders) WHERE ts < e GROUP BY ALL) GROUP BY e
 
+-- name: minutes_as_keys
+SELECT date_format(ts, 'yyyy-MM-dd HH:mm') AS m, date(ts) AS day, product, count(*) AS n, sum(quantity) AS q FROM orders
+GROUP BY m, day, product
+-- oracle
+SELECT strftime(ts, '%Y-%m-%d %H:%M') AS m, CAST(ts AS DATE) AS day, product, count(*) AS n, sum(quantity) AS q
+FROM orders GROUP BY ALL
+
+-- name: best_of_minutes
+SELECT m, max(n) AS most FROM (SELECT date_trunc('MINUTE', ts) AS m, product, count(*) AS n FROM orders GROUP BY m,
+product) AS d GROUP BY m
+-- oracle
+SELECT m, max(n) AS most FROM (SELECT date_trunc('minute', ts) AS m, product, count(*) AS n FROM orders GROUP BY ALL)
+GROUP BY m
+
 -- name: join
 SELECT window.start AS s, p.category, count(*) AS n, sum(o.quantity * o.price) AS total FROM orders o JOIN
 products p ON o.product = p.product GROUP BY window(o.ts, '30 seconds'), p.category

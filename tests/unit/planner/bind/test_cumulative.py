@@ -30,6 +30,17 @@ def test_sources_send_steps_and_the_merge_has_windows_of_any_number_of_them() ->
     assert "cumulate" not in stage.sql
 
 
+def test_spark_is_asked_about_windows_that_it_knows() -> None:
+    call = "`Cumulate_Window`(ts, '1 hour', '1 minute')"
+    query = f"SELECT window.end AS e, count(*) AS n FROM s GROUP BY {call}"
+    ranked = f"{query} QUALIFY rank() OVER (PARTITION BY {call} ORDER BY n) <= 2"
+    for text in (query, ranked):
+        asked = draft_of(text, CATALOG).texts[-1].sql
+        assert asked == "SELECT window.end AS e, count(*) AS n FROM s GROUP BY window(ts, '1 hour', '1 minute')"
+    named = draft_of(f"SELECT k AS cumulate_window, count(*) AS n FROM s GROUP BY {CALL}, k", CATALOG)
+    assert "k AS cumulate_window, count" in named.texts[-1].sql
+
+
 def test_with_one_step_they_are_plain_windows() -> None:
     drafts = [
         draft_of(f"SELECT window.end AS e, count(*) AS n FROM s GROUP BY {call}", CATALOG)

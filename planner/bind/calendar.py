@@ -1,0 +1,74 @@
+"""Keys that are alike for all rows of a unit of time: groups by `date(ts)` are complete when the day is over, in UTC.
+
+Such a key is a window of the unit's length without `window(...)`. Sources send the window's start; the key is computed
+of that where results are made, for it is that of any row of the window.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import timedelta
+
+from planner.bind.binder import Window, is_event_time
+from planner.bind.scope import Scope
+from planner.sql.dialect import exp
+from planner.sql.refusals import function_name
+
+_SECOND, _MINUTE, _HOUR, _DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+_WEEK = timedelta(days=7)
+_MONDAY = timedelta(days=4)
+"""1970 began on a Thursday."""
+_TRUNCATED = {"second": _SECOND, "minute": _MINUTE, "hour": _HOUR, "day": _DAY, "dd": _DAY, "week": _WEEK}
+_LONGER = frozenset(["month", "mon", "mm", "quarter", "year", "yyyy", "yy"])
+_FORMAT = re.compile(r"(?:yyyy|y)\W*MM\W*dd(?P<hour>(?:\W|'\w*')*HH(?P<minute>\W*mm(?P<second>\W*ss)?)?)?")
+_LONGER_FORMAT = re.compile(r"(?:yyyy|yy|y)(\W*(?:MM|M|QQ|Q))?")
+
+
+def calendar_window(keys: Iterable[exp.Expr], scope: Scope) -> Window | None:
+    """The window that bound keys say, the shortest if several do; None: no key does."""
+    found = [window for key in keys if (window := _window(key, scope)) is not None]
+    return min(found, key=lambda window: window.length, default=None)
+
+
+def is_of_longer_unit(key: exp.Expr, scope: Scope) -> bool:
+    """Whether a bound key is alike for all rows of a month, a quarter or a year, which have no fixed length."""
+    name, text = _call(key, scope)
+    if name == "date_trunc":
+        return text.lower() in _LONGER
+    return name == "date_format" and _LONGER_FORMAT.fullmatch(text) is not None
+
+
+def _window(key: exp.Expr, scope: Scope) -> Window | None:
+    name, text = _call(key, scope)
+    length: timedelta | None = None
+    if name == "date":
+        length = _DAY
+    elif name == "date_trunc":
+        length = _TRUNCATED.get(text.lower())
+    elif name == "date_format" and (parts := _FORMAT.fullmatch(text)) is not None:
+        length = _SECOND if parts["second"] else _MINUTE if parts["minute"] else _HOUR if parts["hour"] else _DAY
+    if length is None:
+        return None
+    offset = _MONDAY if length == _WEEK else timedelta(0)
+    return Window(key.unnest(), length, length, offset, calendar=True)
+
+
+def _call(key: exp.Expr, scope: Scope) -> tuple[str, str]:
+    """The function of a call over the event time, and its other argument; a cast to DATE is `date`. Empty: neither."""
+    bare = key.unnest()
+    if isinstance(bare, exp.Cast):
+        is_date = bare.to.is_type(exp.DType.DATE)
+        return ("date", "") if is_date and _is_time(bare.this, scope) else ("", "")
+    name, arguments = function_name(bare), bare.expressions if isinstance(bare, exp.Anonymous) else []
+    if name in ("date", "to_date") and len(arguments) == 1 and _is_time(arguments[0], scope):
+        return "date", ""
+    if name not in ("date_trunc", "date_format") or len(arguments) != 2:
+        return "", ""
+    time, text = arguments if name == "date_format" else reversed(arguments)
+    is_text = isinstance(text, exp.Literal) and text.is_string
+    return (name, text.name) if is_text and _is_time(time, scope) else ("", "")
+
+
+def _is_time(node: exp.Expr, scope: Scope) -> bool:
+    return any(is_event_time(node, stream) for stream in scope.streams)
