@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import duckdb
 import pytest
@@ -121,7 +122,7 @@ def db() -> duckdb.DuckDBPyConnection:
     split=st.sampled_from([1, 3]),
 )
 def test_groups_of_a_unit_are_those_of_the_query(
-    db: duckdb.DuckDBPyConnection, stream: dict[str, object], key: str, others: list[str], share: float, split: int
+    db: duckdb.DuckDBPyConnection, stream: dict[str, Any], key: str, others: list[str], share: float, split: int
 ) -> None:
     """The rows lie on both sides of a midnight."""
     keys = [key, *(other for other in others if other != key)]
