@@ -25,6 +25,7 @@ TYPES = {
     "FLOAT": pa.float32(),
     "DOUBLE": pa.float64(),
     "VARCHAR": pa.string(),
+    "DATE": pa.date32(),
     "TIMESTAMP WITH TIME ZONE": pa.timestamp("us", tz="UTC"),
 }
 """The type that Spark gives a column, by DuckDB's type; a decimal has the same digits in both.
