@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from socket import socket
@@ -18,10 +19,11 @@ from tests.simulation.plan import MASTER, Feature, Plan, drawn
 from tests.simulation.report import bugs_section, readable, record
 from tests.simulation.shrink import fewest, shrunk
 from tests.simulation.worker import ROOT, played
-from tests.simulation.workload import ALL_GROUPS, DRAWN, SCALED
+from tests.simulation.workload import ALL_GROUPS, DRAWN, SCALED, STEPS
 
 SCHEDULES = 400
 FIRST_SEED = 1
+SCHEDULES_OF_STEPS = 20
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -50,6 +52,12 @@ def test_what_needs_all_groups_is_right_where_nothing_stays_in_memory() -> None:
         for tree in ("", "asia > eu")
         for seed, faults in enumerate([(), kills])
     ]
+    failed = [readable(outcome) for outcome in played(plans) if outcome.failed is not None]
+    assert failed == [], "\n\n".join(failed)
+
+
+def test_cumulative_windows_and_units_of_time_are_right_under_drawn_faults() -> None:
+    plans = [replace(drawn(seed), queries=tuple(STEPS)) for seed in range(SCHEDULES_OF_STEPS)]
     failed = [readable(outcome) for outcome in played(plans) if outcome.failed is not None]
     assert failed == [], "\n\n".join(failed)
 

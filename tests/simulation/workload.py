@@ -136,9 +136,28 @@ ALL_GROUPS = {
     ),
 }
 """Their results need the groups of all bins."""
+STEPS = {
+    "cumulative": Query(
+        "SELECT window.start AS s, window.end AS e, page, count(*) AS n, sum(ms) AS total FROM clicks "
+        "GROUP BY cumulate_window(ts, '20 seconds', '5 seconds'), page",
+        "SELECT w(ts, 20) AS s, e, page, count(*) AS n, sum(ms) AS total FROM (SELECT *, w(ts, 20) + "
+        "to_seconds(5 * unnest(range(1, 5))) AS e FROM clicks) WHERE ts < e GROUP BY 1, 2, 3",
+    ),
+    "best_so_far": Query(
+        "SELECT e, max(n) AS most FROM (SELECT window.end AS e, page, count(*) AS n FROM clicks "
+        "GROUP BY cumulate_window(ts, '20 seconds', '5 seconds'), page) GROUP BY e",
+        "SELECT e, max(n) AS most FROM (SELECT e, page, count(*) AS n FROM (SELECT *, w(ts, 20) + "
+        "to_seconds(5 * unnest(range(1, 5))) AS e FROM clicks) WHERE ts < e GROUP BY 1, 2) GROUP BY e",
+    ),
+    "by_minute": Query(
+        "SELECT date_trunc('MINUTE', ts) AS m, page, count(*) AS n FROM clicks GROUP BY m, page",
+        "SELECT date_trunc('minute', ts) AS m, page, count(*) AS n FROM clicks GROUP BY 1, 2",
+    ),
+}
+"""Cumulative windows, and units of time as keys."""
 SCALED = ("layer", "top")
 """Those of one merge with a FINAL stage behind it, whose parts can change."""
-QUERIES |= ALL_GROUPS
+QUERIES |= ALL_GROUPS | STEPS
 
 
 def declarations(
