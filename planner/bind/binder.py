@@ -9,15 +9,15 @@ from datetime import timedelta
 from planner.bind.calls import checked_call
 from planner.bind.scope import Member, Scope, resolve, unknown_column
 from planner.bind.settled import settle_calls
+from planner.bind.windowkeys import CALENDAR, CUMULATIVE, WINDOW_FIELDS, Windows
 from planner.functions.traits import CUMULATE, TIME_UNIT_FUNCTIONS, WINDOW, WINDOWS
 from planner.graph.expressions import enclosed, is_aggregate, placed, replace_each
 from planner.sql.dialect import exp, offset_of, parts_of, render
 from planner.sql.intervals import format_interval, format_windows, pane_of, parse_interval
 from planner.sql.refusals import check_unit, function_name, refuse
-from planner.sql.wholeforms import OVER_TABLES_HINT
+from planner.sql.wholeforms import over_tables
 from planner.values.errors import UnknownColumnError
 
-WINDOW_FIELDS = ("start", "end")
 WINDOW_FORM = "window(ts, '10 seconds')"
 MAX_PANES_OF_A_WINDOW = 1000
 
@@ -33,11 +33,21 @@ class Window:
     """The length itself when windows follow one another; else it is shorter."""
     offset: timedelta = timedelta(0)
     """A window begins so long after 1970 began; shorter than the slide."""
-    cumulates: bool = False
-    """One begins every `length`, and windows that begin together end `slide` after one another. Where the start of a
-    window stands for it, that is `length` before its end."""
-    calendar: bool = False
-    """`node` is no call of a window function, but an expression that is the same for all rows of a window."""
+
+    @property
+    def cumulates(self) -> bool:
+        """Return whether a window begins every `length`, and those that begin together end `slide` after one another.
+
+        Where the start of such a window stands for it, that is `length` before its end.
+        """
+        return function_name(self.node) == CUMULATE
+
+    @property
+    def part(self) -> str:
+        """Return what `node` is of the window, as `Windows` says it."""
+        if function_name(self.node) not in WINDOWS:
+            return CALENDAR
+        return CUMULATIVE if self.cumulates else ""
 
     @property
     def view(self) -> str:
@@ -84,10 +94,8 @@ class Binder:
     keys: tuple[exp.Expr, ...] | None = None
     """Set for HAVING and QUALIFY: there an alias goes before a column that is not a key."""
 
-    window_columns: tuple[exp.Expr, ...] | None = None
-    """Over the rows of an aggregate: its columns that are the window, or an end of it."""
-    begin_together: bool = False
-    """These windows are cumulative: several have the same start, which does not stand for one of them."""
+    window_columns: Windows | None = None
+    """Over the rows of an aggregate: its columns that say which window a row is of."""
 
     @property
     def is_over_windows(self) -> bool:
@@ -95,14 +103,9 @@ class Binder:
         return self.window_columns is not None
 
     @property
-    def are_cumulative(self) -> bool:
-        """Whether several windows have the same start."""
-        return self.begin_together if self.window is None else self.window.cumulates
-
-    @property
-    def windows(self) -> tuple[exp.Expr, ...] | None:
+    def windows(self) -> Windows | None:
         """What stands for the window; None where there is none."""
-        return self.window_columns if self.window is None else (self.window.node,)
+        return self.window_columns if self.window is None else {self.window.node: self.window.part}
 
     def bind(self, node: exp.Expr) -> exp.Expr:
         """The bound copy of an expression.
@@ -136,7 +139,7 @@ class Binder:
             call.set("this", function_name(canonical))
             call.set("expressions", [argument.copy() for argument in canonical.expressions])
         elif name == CUMULATE:
-            raise refuse(call, self.scope.source, f"{CUMULATE} is possible over streams alone", OVER_TABLES_HINT)
+            raise over_tables(call, self.scope.source)
 
     def _unit(self, column: exp.Column) -> exp.Var:
         check_unit(column, self.scope.source)
@@ -167,8 +170,8 @@ class Binder:
 
     @property
     def _has_named_window(self) -> bool:
-        """Whether `window` means the window that the query groups by."""
-        return self.window is not None and not self.window.calendar
+        """Return whether `window` means the window that the query groups by."""
+        return self.window is not None and self.window.part != CALENDAR
 
     def _window_field(self, column: exp.Column, parts: list[exp.Identifier]) -> exp.Expr:
         assert self.window is not None
@@ -250,7 +253,7 @@ def _cumulative(call: exp.Expr, scope: Scope) -> Window:
     if step == length:
         return Window(_call(time, length, length, timedelta(0)), length, length)
     texts = [exp.Literal.string(format_interval(part)) for part in (length, step)]
-    return Window(exp.Anonymous(this=CUMULATE, expressions=[time, *texts]), length, step, cumulates=True)
+    return Window(exp.Anonymous(this=CUMULATE, expressions=[time, *texts]), length, step)
 
 
 def _stream_of(call: exp.Expr, scope: Scope, form: str) -> Member:
@@ -283,7 +286,7 @@ def event_time_of(stream: Member) -> exp.Column:
 
 
 def is_event_time(column: exp.Expr, stream: Member) -> bool:
-    """Whether a bound expression is the event time of a stream."""
+    """Return whether a bound expression is the event time of a stream."""
     event_time = stream.relation.event_time
     return event_time is not None and column.unnest() == stream.bound(event_time).unnest()
 

@@ -1,7 +1,7 @@
-"""Keys that are alike for all rows of a unit of time: groups by `date(ts)` are complete when the day is over, in UTC.
+"""Keys that are the same for all rows of a unit of time: groups by `date(ts)` are complete when the day is over.
 
-Such a key is a window of the unit's length without `window(...)`. Sources send the window's start; the key is computed
-of that where results are made, for it is that of any row of the window.
+Days are those of UTC. Such a key is a window of the unit's length without `window(...)`. Sources send the window's
+start; the key is computed of that where results are made, for it is the key of any row of the window.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def calendar_window(keys: Iterable[exp.Expr], scope: Scope) -> Window | None:
 
 
 def is_of_longer_unit(key: exp.Expr, scope: Scope) -> bool:
-    """Whether a bound key is alike for all rows of a month, a quarter or a year, which have no fixed length."""
+    """Return whether a bound key is the same for all rows of a month, a quarter or a year."""
     name, text = _call(key, scope)
     if name == "date_trunc":
         return text.lower() in _LONGER
@@ -51,11 +51,14 @@ def _window(key: exp.Expr, scope: Scope) -> Window | None:
     if length is None:
         return None
     offset = _MONDAY if length == _WEEK else timedelta(0)
-    return Window(key.unnest(), length, length, offset, calendar=True)
+    return Window(key.unnest(), length, length, offset)
 
 
 def _call(key: exp.Expr, scope: Scope) -> tuple[str, str]:
-    """The function of a call over the event time, and its other argument; a cast to DATE is `date`. Empty: neither."""
+    """Return the function of a call over the event time, and its other argument; a cast to DATE is `date`.
+
+    Both are empty for any other key.
+    """
     bare = key.unnest()
     if isinstance(bare, exp.Cast):
         is_date = bare.to.is_type(exp.DType.DATE)

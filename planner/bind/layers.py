@@ -11,16 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from planner.bind import topk as bound
-from planner.bind.binder import WINDOW_FIELDS, Binder
-from planner.bind.clauses import bind_where, check_group_parts, group_keys, is_grouped, is_window
+from planner.bind.binder import Binder
+from planner.bind.clauses import bind_where, check_group_parts, group_keys, is_grouped
 from planner.bind.groupingsets import check_grouping_calls, has_sets
 from planner.bind.outputs import bind_outputs
 from planner.bind.rollup import bind_rollup, rolled_up
 from planner.bind.scope import Member, Scope
 from planner.bind.selects import Layer, Rollup, StreamSelect
 from planner.bind.topk import bind_top_k
+from planner.bind.windowkeys import Windows, part_of_window
 from planner.bind.windowparts import start_within, with_window
-from planner.bind.windowrows import CALENDAR, CUMULATIVE, Windows, bind_window_rows, part_of_window
+from planner.bind.windowrows import bind_window_rows
 from planner.functions.traits import RANKS
 from planner.graph.expressions import conjuncts, first_aggregate, ordered_by, ties
 from planner.graph.operators import Aggregate, Alias, Filter, Join, Named, Operator, Project, Scan, TopK
@@ -36,23 +37,12 @@ GROUP_HINT = "Select the window in the sub-query, and group by it here as well: 
 
 def window_columns(query: StreamSelect) -> Mapping[str, str]:
     """The result columns that are the window, its start or its end, as `Layer.windows` says it."""
-    columns = query.columns
+    window = query.inner or query.window
+    windows: Windows = {} if window is None else {window.node: window.part}
     if query.layers:
-        windows: Windows = query.layers[-1].windows
-        found = {output.name: part_of_window(output.expression, windows) for output in columns}
-    else:
-        window = query.inner or query.window
-        found = {o.name: _part(o.expression) for o in columns if is_window(o.expression, window)}
-        if window is not None and window.calendar:
-            found = dict.fromkeys(found, CALENDAR)
-        if window is not None and window.cumulates:
-            found = {name: part or CUMULATIVE for name, part in found.items() if part != WINDOW_FIELDS[0]}
+        windows = query.layers[-1].windows
+    found = {output.name: part_of_window(output.expression, windows) for output in query.columns}
     return {name: part for name, part in found.items() if part is not None}
-
-
-def _part(window: exp.Expr) -> str:
-    bare = window.unnest()
-    return bare.name.lower() if isinstance(bare, exp.Dot) else ""
 
 
 def rows_member(alias: str, view: str, query: StreamSelect) -> Member:
@@ -98,12 +88,7 @@ def with_layer(
     if rollup is not None:
         first = rolled_up(first, rollup.window)
         joins = tuple(replace(join, query=rolled_up(join.query, rollup.window)) for join in joins)
-    binder = Binder(
-        scope,
-        window=rollup.window if rollup else None,
-        window_columns=tuple(usable),
-        begin_together=CUMULATIVE in usable.values(),
-    )
+    binder = Binder(scope, window=rollup.window if rollup else None, window_columns=usable)
     layer = _bind(select, binder, usable, rollup, renamed=renamed)
     return replace(first, layers=(*first.layers, replace(layer, joins=joins)))
 

@@ -14,8 +14,8 @@ from planner.bind.clauses import is_grouped
 from planner.bind.scope import Scope, resolve
 from planner.bind.selects import Rollup, StreamSelect, UnionInput
 from planner.bind.topk import TopK
+from planner.bind.windowkeys import CALENDAR, Windows, part_of_window
 from planner.bind.windowparts import start_within, with_window
-from planner.bind.windowrows import CALENDAR, Windows, part_of_window
 from planner.functions.traits import CUMULATE, WINDOW, WINDOWS
 from planner.sql.blocks import block_nodes
 from planner.sql.dialect import exp, offset_of, parts_of

@@ -23,6 +23,7 @@ from planner.bind.scope import Scope
 from planner.bind.selects import Join, StreamSelect
 from planner.bind.streamjoins import check_join_window
 from planner.bind.topk import bind_top_k
+from planner.bind.windowkeys import part_of_window
 from planner.functions.traits import WINDOWS
 from planner.graph.expressions import conjuncts, first_aggregate
 from planner.sql.blocks import block_nodes
@@ -153,8 +154,7 @@ def _refuse_ungrouped(tree: exp.Select, query: StreamSelect) -> None:
 
 def _check_cumulative(window_keys: Sequence[exp.Expr], query: StreamSelect) -> None:
     """Several cumulative windows begin together, so the start alone does not say which one a group is of."""
-    window = query.window
-    bare = [key.unnest() for key in window_keys]
-    if window is not None and window.cumulates and all(isinstance(k, exp.Dot) and k.name == "start" for k in bare):
+    windows = {} if query.window is None else {query.window.node: query.window.part}
+    if all(part_of_window(key, windows) is None for key in window_keys):
         message = "several cumulative windows begin together: their start alone is no key"
         raise refuse(window_keys[0], query.scope.source, message, "GROUP BY the window, or its end.")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from planner.bind.binder import WINDOW_FIELDS, Binder
+from planner.bind.binder import Binder
+from planner.bind.windowkeys import part_of_window
 from planner.functions.traits import RANKS
 from planner.graph.expressions import first_aggregate
 from planner.sql.dialect import exp, offset_of
@@ -79,12 +80,7 @@ def _limit(condition: exp.Expr, source: Source) -> int:
 
 
 def _covers_window(part: exp.Expr, binder: Binder) -> bool:
-    bare = part.unnest()
-    if isinstance(bare, exp.Dot):
-        if binder.are_cumulative and bare.name.lower() == WINDOW_FIELDS[0]:
-            return False
-        bare = bare.this.unnest()
-    return bare in (binder.windows or ())
+    return part_of_window(part, binder.windows or {}) is not None
 
 
 def _ordered(ordered: exp.Expr, binder: Binder) -> exp.Ordered:

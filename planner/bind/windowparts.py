@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from planner.bind.binder import WINDOW_FIELDS, Window
+from planner.bind.binder import Window
+from planner.bind.windowkeys import CALENDAR, WINDOW_FIELDS
 from planner.graph.expressions import with_children
 from planner.sql.dialect import exp
 
@@ -13,14 +14,14 @@ def window_part(node: exp.Expr, window: Window, start: exp.Expr) -> exp.Expr | N
     """The window or its start or end, made of its start; None for any other expression."""
     bare = node.unnest()
     if bare == window.node:
-        return _of_start(window, start) if window.calendar else _window_struct(window, start)
+        return _of_start(window, start) if window.part == CALENDAR else _window_struct(window, start)
     if isinstance(bare, exp.Dot) and bare.this.unnest() == window.node:
         return window_start(window, start) if bare.name.lower() == WINDOW_FIELDS[0] else _window_end(window, start)
     return None
 
 
 def _of_start(window: Window, start: exp.Expr) -> exp.Expr:
-    """What is the same for all rows of a window, and so for its start."""
+    """Return the expression of a calendar window's rows over its start: it is the same for all of them."""
     node = window.node.copy()
     for column in list(node.find_all(exp.Column)):
         column.replace(start.copy())
@@ -28,7 +29,12 @@ def _of_start(window: Window, start: exp.Expr) -> exp.Expr:
 
 
 def window_start(window: Window, start: exp.Expr) -> exp.Expr:
-    """Where a window begins, of what stands for it; of a cumulative one that is its length before its end."""
+    """Return where a window begins.
+
+    Args:
+        window: the window.
+        start: what stands for it; for a cumulative one that is the instant its length before its end.
+    """
     if not window.cumulates:
         return start.copy()
     first_step = _later(start, window.length - window.slide)

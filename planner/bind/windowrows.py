@@ -7,40 +7,21 @@ Both are computed by one MERGE, whose windows close for both at the same waterma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from planner.bind.binder import WINDOW_FIELDS
 from planner.bind.joins import conditions, is_left, only_of, place_of
 from planner.bind.scope import Member, Scope
 from planner.bind.selects import StreamSelect, WindowRows
+from planner.bind.windowkeys import CUMULATIVE, Windows, part_of_window
 from planner.functions.traits import WINDOWS
 from planner.sql.blocks import from_items
 from planner.sql.dialect import exp, offset_of
 from planner.sql.refusals import function_name, refuse
 from planner.values.errors import UnsupportedSqlError
 
-Windows = Mapping[exp.Expr, str]
-"""Expressions over rows of windows that are the window (empty text), its `start` or `end`, or a cumulative window."""
-
-CUMULATIVE = "cumulative"
-"""A cumulative window. Others begin with it, so its start says nothing, and its end says which one it is."""
-
-CALENDAR = "calendar"
-"""A value that is the same for all rows of the window, and differs from those of other windows."""
-
 SELECT_HINT = (
     "Select the window in both queries, as in SELECT window(ts, '10 seconds') AS w, ..., and compare them in ON."
 )
-
-
-def part_of_window(node: exp.Expr, windows: Windows) -> str | None:
-    """The part of the window that an expression is, by its name in `Windows`; None: it is no part."""
-    bare = node.unnest()
-    if bare in windows:
-        return windows[bare]
-    field = bare.name.lower() if isinstance(bare, exp.Dot) else ""
-    whole = windows.get(bare.this.unnest()) if field in WINDOW_FIELDS else None
-    return field if whole == "" or (whole == CUMULATIVE and field == WINDOW_FIELDS[1]) else None
 
 
 def bind_window_rows(
@@ -94,7 +75,7 @@ def _equal_windows(conjunct: exp.Expr, left: Windows, right: Windows) -> bool:
     sides = (bare.left, bare.right)
     pairs = [(part_of_window(one, left), part_of_window(other, right)) for one, other in (sides, sides[::-1])]
     whole = ("", CUMULATIVE)
-    # Whether they are the same windows is asked later.
+    # `_check_lengths` compares the windows themselves.
     return any(one is not None and (one == other or (one in whole and other in whole)) for one, other in pairs)
 
 

@@ -188,7 +188,7 @@ def onward_s(size_bytes: float, link: Link | None, epoch_s: float) -> float:
 
 
 def crosses_at_once(size_bytes: float, link: Link, others: Iterable[Sequence[Demand]] = ()) -> bool:
-    """Whether a window's groups cross the link in the moment after its end, with all that others have to send.
+    """Return whether a window's groups cross the link in the moment after its end, with all that others have to send.
 
     Args:
         size_bytes: of all groups of the window.

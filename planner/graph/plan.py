@@ -105,7 +105,7 @@ class Merge:
 
     @property
     def period(self) -> timedelta:
-        """How often a window ends."""
+        """Return how often a window ends."""
         return self.slide or self.window
 
     @property

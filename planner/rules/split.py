@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from planner.bind import topk as bound
-from planner.bind.binder import WINDOW_FIELDS, Window
+from planner.bind.binder import Window
 from planner.bind.groupingsets import GroupingSets
 from planner.bind.layers import over_rows
 from planner.bind.selects import Select, StreamSelect
+from planner.bind.windowkeys import WINDOW_FIELDS
 from planner.bind.windowparts import window_part
 from planner.functions.aggregates import MERGEABLE
 from planner.functions.traits import RANKS

@@ -1,4 +1,4 @@
-"""What Spark is not asked about a text: QUALIFY is taken out, and Selat's own windows are called Spark's."""
+"""Edits of a user's text before Spark analyses it: QUALIFY is taken out, and Selat's own windows are called Spark's."""
 
 from __future__ import annotations
 

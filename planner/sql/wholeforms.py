@@ -8,8 +8,7 @@ from planner.sql.allowed import TABLE_NODES, spelled, what_is_refused
 from planner.sql.dialect import exp, parts_of
 from planner.sql.refusals import check_callable, check_unit, function_name, refuse
 from planner.sql.source import Source
-
-OVER_TABLES_HINT = "Over tables group by the step, and add up: sum(n) OVER (PARTITION BY ... ORDER BY ...)."
+from planner.values.errors import UnsupportedSqlError
 
 
 def check_calls(tree: exp.Expr, source: Source) -> None:
@@ -18,11 +17,17 @@ def check_calls(tree: exp.Expr, source: Source) -> None:
         if isinstance(node, exp.Anonymous | exp.Func):
             check_callable(node, source)
         if function_name(node) == CUMULATE:
-            raise refuse(node, source, f"{CUMULATE} is possible over streams alone", OVER_TABLES_HINT)
+            raise over_tables(node, source)
         if function_name(node) in TIME_UNIT_FUNCTIONS and len(node.expressions) == 3:
             unit = node.expressions[0]
             if isinstance(unit, exp.Column):
                 check_unit(unit, source)
+
+
+def over_tables(call: exp.Expr, source: Source) -> UnsupportedSqlError:
+    """Return the error to raise at a call of cumulative windows over tables."""
+    hint = "Over tables group by the step, and add up: sum(n) OVER (PARTITION BY ... ORDER BY ...)."
+    return refuse(call, source, f"{CUMULATE} is possible over streams alone", hint)
 
 
 def check_bare_names(tree: exp.Expr, source: Source) -> None:

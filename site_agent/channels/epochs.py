@@ -36,7 +36,7 @@ class Epochs:
         """The damage of an epoch that a reader needed; None once the epoch is repaired."""
         self._newest: EpochHeader | None = None
         self._rows_before: dict[int, int] = {}
-        """Of kept epochs whose headers were read."""
+        """It holds the numbers of kept epochs whose headers were read."""
         self._count_offsets()
         self.remove_given_up()
 

@@ -143,8 +143,10 @@ class InputState:
         return not self.ended and (self.waiting_epochs > 0 or self.log.end is not None)
 
     def in_all(self) -> InputWatermark | None:
-        """What the channel will have said once all that is here is taken; None: it ends, falls idle or wakes with that,
-        or nothing was taken from it yet."""
+        """Return the channel's watermark once all that is here is taken.
+
+        None: it ends, falls idle or wakes with that, or nothing was taken from it yet.
+        """
         standing = self.log.standing
         if self.unheard or standing is None or self.log.end is not None or standing.idle or self.says.idle:
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,11 +54,11 @@ class InputRead:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What is here and was not taken."""
+    """The rows that are at this site and were not taken."""
 
     rows: int
     watermark_us: int | None
-    """That of the port once all of it is taken."""
+    """The port has this watermark once all of them are taken."""
 
 
 class Port:
@@ -208,8 +209,9 @@ class Port:
                 return batch
             await self._wait()
 
-    async def let_come(self, is_enough: Callable[[Waiting], bool]) -> None:
-        """Return once what waits is enough, a channel has ended, fallen idle or woken, or the inputs have changed.
+    async def let_come(self, is_enough: Callable[[Waiting], bool], *, most_s: float) -> None:
+        """Return once what waits is enough, a channel has ended, fallen idle or woken, the inputs have changed, or
+        `most_s` seconds are over.
 
         Nothing is taken. Cancelling it loses nothing.
 
@@ -217,6 +219,11 @@ class Port:
             UnknownChannelError: a channel of this site was removed.
             LostChannelError: the site of a channel answers, but does not send it.
         """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(most_s):
+                await self._let_come(is_enough)
+
+    async def _let_come(self, is_enough: Callable[[Waiting], bool]) -> None:
         while True:
             self._changed.clear()
             states = [state for state in self._states.values() if not state.ended and not state.missed]

@@ -21,7 +21,7 @@ class StoredRows:
         self.alive = alive
         """Leaves out rows when it is read; None: all of them count until their window closes."""
         self.memory_bytes = 0
-        """What its rows take in memory. It is asked for often, and counted when they change."""
+        """The cached rows take so much memory. It is asked for often, and counted when they change."""
         self.cached = cached
 
     @property

@@ -29,11 +29,13 @@ import pyarrow as pa
 from contract.tasks import TaskState
 from machine.faults import reached
 from planner.combining.clock import LEAST_STEP_S
+from planner.combining.patience import fits_one_job, is_worth_a_job, patience_s
 from planner.values.names import GROUP_COLUMN, INPUT_VIEW
 from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
+from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EpochManifest
-from site_agent.port import Port, PortBatch, PortInput
+from site_agent.port import Port, PortBatch, PortInput, Waiting
 from site_agent.tasks.checkpoint import Checkpoint, SavedState
 from site_agent.tasks.combiner import Combiner
 from site_agent.tasks.context import TaskContext
@@ -48,7 +50,6 @@ from site_agent.tasks.held import (
 from site_agent.tasks.leaving import Said, Work, publish_leaving
 from site_agent.tasks.merge_state import MergeState
 from site_agent.tasks.older import closed_by_older, cursors_of, is_of_older, rows_by_older
-from site_agent.tasks.patience import EPOCHS_AT_ONCE, let_come
 from site_agent.tasks.progress import Totals
 from site_agent.tasks.spec import InputSpec, WindowSpec
 from site_agent.tasks.task import PortTask
@@ -124,8 +125,8 @@ class CombineTask(PortTask):
     async def _next(self) -> PortBatch | None:
         """What is new; None when nothing came for a while in which something is to be done."""
         if self._departures.are_only_closings(self._held, self._context.clock.monotonic()):
-            most_s, due_s = EPOCHS_AT_ONCE * self._context.spec.epoch_interval.total_seconds(), self._checkpoint_due_s()
-            await let_come(self._port, self._held, most_s=most_s if due_s is None else min(most_s, due_s))
+            most_s = patience_s(self._context.spec.epoch_interval.total_seconds(), self._checkpoint_due_s())
+            await self._port.let_come(self._is_enough, most_s=most_s)
         taking = self._port.next(max_bytes=self._context.limits.port_batch_bytes)
         waits_s = [wait_s for wait_s in (self._checkpoint_due_s(), self._departure_due_s()) if wait_s is not None]
         if not waits_s:
@@ -137,12 +138,15 @@ class CombineTask(PortTask):
         except TimeoutError:
             return None
 
+    def _is_enough(self, waiting: Waiting) -> bool:
+        return is_worth_a_job(waiting.rows, ends_window=self._held.crosses_boundary(waiting.watermark_us))
+
     def _checkpoint_due_s(self) -> float | None:
         """How long until a checkpoint is due, which acknowledges what was read; None: none will be."""
         if dict(self._port.cursors) == dict(self._checkpoint.cursors):
             return None
-        limits, clock = self._context.limits, self._context.clock
-        return self._quiet_since_s + limits.checkpoint_interval.total_seconds() - clock.monotonic()
+        interval_s = self._context.limits.checkpoint_interval.total_seconds()
+        return self._quiet_since_s + interval_s - self._context.clock.monotonic()
 
     def _departure_due_s(self) -> float | None:
         """How long until groups may have to leave although nothing came; None: not before something does.
@@ -174,6 +178,7 @@ class CombineTask(PortTask):
         context, clock = self._context, self._context.clock
         started_s = clock.monotonic()
         self._work = Work(held_bytes=sum(table.get_total_buffer_size() for table in batch.tables))
+        self._combiner.operators = ()
         if _closes_at_once(batch, self._held, context.limits.rows_at_once):
             await context.wait_for_room()
             async with context.attempt():
@@ -192,9 +197,7 @@ class CombineTask(PortTask):
         """Publish what is to leave, of what is held."""
         context = self._context
         self._departures.came(self._held, batch.watermark_us, context.clock.monotonic())
-        said = context.log.standing
-        wakes = batch.idle != (said is not None and said.idle)
-        closes = self._held.crosses_boundary(batch.watermark_us) or batch.ended or wakes
+        closes = self._held.crosses_boundary(batch.watermark_us) or batch.ended or _changes_idleness(batch, context.log)
         if closes:
             await context.wait_for_room()
         async with context.attempt():
@@ -208,9 +211,8 @@ class CombineTask(PortTask):
 
     async def _hold_and_close(self, batch: PortBatch) -> None:
         """Publish what is held of the windows that end, with what came of them, and hold the rest."""
-        clock, watermark_us = self._context.clock, batch.watermark_us
+        clock, watermark_us, started_s = self._context.clock, batch.watermark_us, self._context.clock.monotonic()
         assert watermark_us is not None
-        started_s = clock.monotonic()
         closing, dropped = await self._combiner.close(self._held, self._admitted(batch), watermark_us)
         self._count(batch, dropped)
         self._departures.came(self._held, watermark_us, clock.monotonic())
@@ -337,9 +339,8 @@ class CombineTask(PortTask):
         return replace(batch, tables=(), origins=(), rows=0) if batch is not None else None
 
     async def _maybe_checkpoint(self, batch: PortBatch) -> None:
-        due = self._since_checkpoint_bytes >= self._state.due_bytes()
         moved = dict(batch.cursors) != dict(self._checkpoint.cursors)
-        if (moved and due) or batch.ended:
+        if batch.ended or (moved and self._since_checkpoint_bytes >= self._state.due_bytes()):
             await self._save_checkpoint(batch.cursors)
 
     async def _save_checkpoint(self, cursors: Mapping[str, int]) -> None:
@@ -380,14 +381,19 @@ class CombineTask(PortTask):
         progress.measure(
             lag_rows=self._port.lag_rows, state_rows=self._held.rows, state_bytes=self._held.open.size_bytes
         )
-        progress.epoch_done(work.sample(batch.rows, started_s, clock.monotonic()))
+        progress.epoch_done(work.sample(batch.rows, started_s, clock.monotonic(), self._combiner.operators))
+
+
+def _changes_idleness(batch: PortBatch, log: ChannelLog) -> bool:
+    """Return whether the input has fallen idle, or has woken, since the last epoch was published."""
+    return batch.idle != (log.standing is not None and log.standing.idle)
 
 
 def _closes_at_once(batch: PortBatch, held: HeldGroups, rows_at_once: int) -> bool:
-    """Whether one job takes what came together with all that is held of the windows that end with it."""
+    """Return whether one job takes what came together with all that is held of the windows that end with it."""
     if batch.idle or batch.ended or not held.crosses_boundary(batch.watermark_us):
         return False
-    return batch.rows + held.ends_by(batch.watermark_us) <= rows_at_once
+    return fits_one_job(batch.rows, held.ends_by(batch.watermark_us), most_rows=rows_at_once)
 
 
 def _port_input(i: InputSpec) -> PortInput:

@@ -17,12 +17,12 @@ from site_agent.tasks.held import HeldGroups, as_given, as_held, numbers_of, sor
 
 
 class Combiner:
-    """Of one task."""
+    """Runs the jobs of one task."""
 
     def __init__(self, context: TaskContext) -> None:
         self._context = context
         self.operators: tuple[OperatorRows, ...] = ()
-        """What the last job counted."""
+        """The rows of the operators of the last job; a task clears them when a step begins."""
 
     async def combined(self, rows: pa.Table) -> pa.Table:
         """One row for each group, with its number, as it came."""
@@ -70,7 +70,7 @@ class Combiner:
             rows = log.epochs.read(left.epoch)
             if rows is not None:
                 held.drop(numbers_of(self._combined(run, rows)))
-            # Those without numbers leave when their window closes, and with the silence of the input.
+            # Rows without numbers leave when their window closes, and with the silence of the input.
             held.advance(left.watermark_us)
             if left.idle:
                 held.clear()

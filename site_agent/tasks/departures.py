@@ -107,10 +107,12 @@ class Departures:
                 yield Departure(batch.end_us, groups)
 
     def are_only_closings(self, held: HeldGroups, now_s: float) -> bool:
-        """Whether no group has to leave before its window closes, as the link is fast enough for all of them then."""
+        """Return whether no group has to leave before its window closes: the link carries all of them then."""
+        if self.behind:
+            return False
         reader, link = self._slowest()
-        if link is None or self.behind:
-            return not self.behind
+        if link is None:
+            return True
         if self._bytes_per_group is None:
             return False
         groups = max((held.last_curve.groups, *(window.groups.seen for window in held.windows)))

@@ -142,7 +142,7 @@ class HeldGroups:
         return self.open.crosses_boundary(watermark_us)
 
     def ends_by(self, watermark_us: int | None) -> int:
-        """How many rows may be of windows that the watermark ends; never too few."""
+        """Return how many rows may be of windows that the watermark ends; never too few."""
         return self._rows.ends_by(watermark_us)
 
     def ranges(self, watermark_us: int | None, *, rows_at_once: int) -> Sequence[range]:

@@ -234,7 +234,7 @@ class MergeTask(GatheringTask):
         idle: bool,
         last: bool = False,
     ) -> EpochManifest:
-        """With the last rows of the windows that the watermark ends, they are closed."""
+        """Publish an epoch; after the `last` of those that the watermark ends, their windows are closed."""
         log, windows = self._context.log, self._state.open
 
         def publish() -> EpochManifest:
@@ -275,8 +275,7 @@ class MergeTask(GatheringTask):
         spec, site = self._context.spec, self._context.site
         scan, views = scans_of(rows, self._columns())
         copies = tuple(sorted({copy.view for copy in self._copies}))
-        request = partial(EpochRequest, spec.task_id, sql, scan, site)
-        return request(tables=copies, views=views, functions=spec.functions)
+        return EpochRequest(spec.task_id, sql, scan, site, tables=copies, views=views, functions=spec.functions)
 
     def _columns(self) -> dict[str, tuple[Field, ...]]:
         """Of the views whose rows wait."""

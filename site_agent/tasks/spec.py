@@ -108,7 +108,7 @@ class WindowSpec:
 
     def last_end_us(self, watermark_us: int) -> int:
         """The end of the last window that a watermark ends."""
-        past_us = self.offset_us if self.cumulates else self.offset_us + self.length_us
+        past_us = self.offset_us + self.length_us
         return (watermark_us - past_us) // self.slide_us * self.slide_us + past_us
 
     def all_before_us(self, start_us: int) -> int:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from planner.graph.plan import DraftPlan
 from planner.planning import draft_query
 from planner.relations.catalog import Catalog, Column, Relation, RelationKind
 from planner.sql import CreateRelation, CreateView, SelectQuery, parse_script
-from planner.values.errors import UnsupportedSqlError
+from planner.values.errors import PlannerError, UnsupportedSqlError
 from planner.values.topology import Link, Site, Topology
 
 DECLARATIONS = """
@@ -32,6 +34,14 @@ def catalog_of(script: str = DECLARATIONS, catalog: Catalog | None = None) -> Ca
         elif isinstance(statement, CreateView):
             known = with_relation(known, view_of(statement, known))
     return known
+
+
+def assert_refused(text: str, message: str, catalog: Catalog) -> None:
+    """Assert that the planner refuses a query with this message, its place and a hint."""
+    with pytest.raises(PlannerError, match=message) as caught:
+        draft_of(text, catalog)
+    assert caught.value.position is not None
+    assert caught.value.hint
 
 
 def with_relation(catalog: Catalog, relation: Relation) -> Catalog:

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planner.values.errors import PlannerError
-from tests.unit.planner.build import catalog_of, draft_of
+from tests.unit.planner.build import assert_refused, catalog_of, draft_of
 from tests.unit.planner.engine import connect, fetch, run_draft, to_duckdb
 from tests.unit.planner.test_semantics import CATALOG as STREAMS
 from tests.unit.planner.test_semantics import load_whole, streams
@@ -97,10 +96,7 @@ def test_it_is_a_window_wherever_one_is_needed(text: str) -> None:
     ],
 )
 def test_other_keys_are_refused_with_their_place(text: str, message: str) -> None:
-    with pytest.raises(PlannerError, match=message) as caught:
-        draft_of(text, CATALOG)
-    assert caught.value.position is not None
-    assert caught.value.hint
+    assert_refused(text, message, CATALOG)
 
 
 @pytest.fixture(scope="module")

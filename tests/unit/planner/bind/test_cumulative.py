@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from planner.values.errors import PlannerError
-from tests.unit.planner.build import catalog_of, draft_of
+from tests.unit.planner.build import assert_refused, catalog_of, draft_of
 
 CATALOG = catalog_of(
     """
@@ -116,10 +116,7 @@ def test_the_window_and_its_end_are_keys(text: str) -> None:
     ],
 )
 def test_other_uses_are_refused_with_their_place(text: str, message: str) -> None:
-    with pytest.raises(PlannerError, match=message) as caught:
-        draft_of(text, CATALOG)
-    assert caught.value.position is not None
-    assert caught.value.hint
+    assert_refused(text, message, CATALOG)
 
 
 def test_the_nearest_name_is_suggested() -> None:

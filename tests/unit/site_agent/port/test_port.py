@@ -281,7 +281,7 @@ async def test_how_far_each_channel_was_read(world: World) -> None:
 
 
 class Enough:
-    """What waits is enough from so many rows on, or with this watermark."""
+    """Says that so many waiting rows are enough, or this watermark."""
 
     def __init__(self, rows: int, watermark_us: int) -> None:
         self.rows = rows
@@ -305,7 +305,7 @@ class TestLettingCome:
         return world
 
     async def coming(self, world: World, enough: Enough) -> asyncio.Task[None]:
-        task = asyncio.create_task(world.port.let_come(enough))
+        task = asyncio.create_task(world.port.let_come(enough, most_s=60))
         await asyncio.sleep(0.02)
         return task
 
@@ -324,7 +324,7 @@ class TestLettingCome:
     async def test_a_watermark_that_ends_something_is_enough(self, begun: World) -> None:
         begun.publish("a", 1, watermark_us=30)
         begun.publish("b", watermark_us=30)
-        await asyncio.wait_for(begun.port.let_come(Enough(100, 30)), 5)
+        await asyncio.wait_for(begun.port.let_come(Enough(100, 30), most_s=60), 5)
 
     async def test_a_channel_that_falls_idle_wakes_or_ends_is_waited_for_no_longer(self, begun: World) -> None:
         happenings: list[Callable[[], object]] = [
@@ -342,10 +342,15 @@ class TestLettingCome:
         task = await self.coming(begun, Enough(100, 100))
         await begun.port.set_inputs([A, B, C])
         await asyncio.wait_for(task, 5)
-        await asyncio.wait_for(begun.port.let_come(Enough(100, 100)), 5)
+        await asyncio.wait_for(begun.port.let_come(Enough(100, 100), most_s=60), 5)
 
     async def test_a_channel_that_is_removed_is_told(self, begun: World) -> None:
         task = await self.coming(begun, Enough(100, 100))
         begun.store.remove("b")
         with pytest.raises(UnknownChannelError):
             await asyncio.wait_for(task, 5)
+
+    async def test_no_longer_than_that(self, begun: World) -> None:
+        begun.publish("a", 1, watermark_us=20)
+        await asyncio.wait_for(begun.port.let_come(Enough(100, 100), most_s=0.05), 5)
+        assert begun.port.lag_rows == 1

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 from site_agent.channels.manifest import EpochManifest
+from site_agent.engine import EpochRequest, EpochResult, OperatorRows
 from site_agent.tasks.checkpoint import Checkpoint
 from site_agent.tasks.combine import CombineTask
 from site_agent.tasks.context import TaskLimits
@@ -138,6 +139,31 @@ async def test_groups_leave_once_when_their_window_closes(tmp_path: Path, made: 
             await published(hub, 2)
         assert [rows for _, rows in epochs(hub)] == [[], [(0, "a", 1), (0, "b", 4)]], "in the order of their keys"
         assert [manifest.watermark_us for manifest, _ in epochs(hub)] == [0, 10]
+
+
+class CountingEngine(TableEngine):
+    """Says of each job how many rows its one operator gave."""
+
+    def run(self, request: EpochRequest) -> EpochResult:
+        result = super().run(request)
+        return replace(result, operators=(OperatorRows("Aggregate", result.table.num_rows),))
+
+
+async def test_rows_of_operators_are_those_of_the_last_job_of_each_step(tmp_path: Path) -> None:
+    """Of the step that holds rows, and of that which closes their window; a step without rows has no job."""
+    made = CountingEngine({"merge": numbered, "combine": summed})
+    async with site(tmp_path, made) as hub:
+        progress = hub.context.progress
+        us, eu = hub.inputs
+        eu.finish()
+        async with running(hub):
+            for number, watermark_us in enumerate([0, 10, 20]):
+                rows = partials((0, "a", 1), (0, "b", 1)) if number < 2 else None
+                us.publish(number, rows, watermark_us=watermark_us)
+                async with asyncio.timeout(PATIENCE_S):
+                    while progress.watermark_us != watermark_us:
+                        await asyncio.sleep(0.005)
+    assert [(found.name, found.rows_out) for found in progress.operators(0.0)] == [("Aggregate", 4)]
 
 
 async def test_one_job_takes_small_epochs_and_closes_their_window(tmp_path: Path) -> None:

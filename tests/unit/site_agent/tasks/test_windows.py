@@ -219,7 +219,7 @@ def test_panes_give_what_rows_of_windows_give(
 def test_cumulative_windows_have_all_panes_since_their_start(
     steps: list[tuple[list[int], int]], window: tuple[int, int], crash: int
 ) -> None:
-    """What rows give that are of each window; also when the state is saved, and rows are read again."""
+    """They give the same as rows of each window; also when the state is saved, and rows are read again."""
     length_us, step_us = window
     spec = replace(SLIDING, length_us=length_us, slide_us=step_us)
     cumulative = replace(spec, panes=True, cumulates=True)
