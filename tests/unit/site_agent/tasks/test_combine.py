@@ -150,7 +150,7 @@ class CountingEngine(TableEngine):
 
 
 async def test_rows_of_operators_are_those_of_the_last_job_of_each_step(tmp_path: Path) -> None:
-    """Of the step that holds rows, and of that which closes their window; a step without rows has no job."""
+    """The first step holds rows, the second closes their window, and the third has no rows and no job."""
     made = CountingEngine({"merge": numbered, "combine": summed})
     async with site(tmp_path, made) as hub:
         progress = hub.context.progress
