@@ -10,6 +10,7 @@ from master.records.specs import ChannelInput, ChannelReader, HandOver, ResultSp
 from planner.graph.ids import TaskId
 from planner.handover.model import Handover, Lineage, Step, place_of
 from planner.sharing.running import Deployed, Running
+from planner.values.stages import StageKind
 
 _SEEDED = (Step.SEEDING, Step.CUT, Step.WITHDRAWN, Step.TAKEN)
 _CUT = (Step.CUT, Step.TAKEN)
@@ -60,13 +61,13 @@ class Generations:
         successor = lineage.task._replace(generation=handover.generation)
         order = None
         if handover.step in _SEEDED:
-            seeds = handover.step is not Step.TAKEN and handover.scaling is None
+            seeds = handover.step is not Step.TAKEN and _gets_state(spec, handover)
             seed = handover.first_epochs if seeds else None
             order = HandOver(successor, handover.to_site, seed, handover.step in _CUT)
         # The successor reads the old channel, to learn where it ends.
         consumers = tuple(sorted({*old.consumers, handover.to_site}))
         yield site, replace(old, consumers=consumers, hand_over=order)
-        take_over = TakeOver(lineage.task, site, seeded=handover.scaling is None)
+        take_over = TakeOver(lineage.task, site, seeded=_gets_state(spec, handover))
         new = replace(old, task_id=successor, take_over=take_over)
         yield handover.to_site, replace(new, inputs=_of_new_parts(new, handover)) if handover.scaling else new
 
@@ -132,6 +133,11 @@ class Generations:
 
     def _runs(self, place: TaskId) -> bool:
         return place in self._running.placement
+
+
+def _gets_state(spec: TaskSpec, handover: Handover) -> bool:
+    """Return whether the successor is made of a checkpoint: not one that reads new parts, nor one without state."""
+    return handover.scaling is None and spec.kind is not StageKind.DERIVE
 
 
 def _of_new_parts(spec: TaskSpec, handover: Handover) -> tuple[ChannelInput, ...]:

@@ -10,21 +10,26 @@ from planner.sharing.running import Running
 
 
 def place_in(record: QueryRecord, stage: str, running: Running) -> TaskId:
-    """The place of a stage of a query, or of one of its parts, as in `m1` and `m1.p2`.
+    """Return the place of a stage of a query, or of one of its tasks: `m1`, `m1.p2`, or `s1.d0` of a derived one.
 
     Raises:
         HandoverRefusedError: there is none of that name, or it has several parts.
     """
     needed = running.needed_by(record.id) if record.id in running.queries else ()
     own = [name for name in needed if name.query == record.id and is_task(running.task(name))]
-    found = [place for place in own if stage in (str(place.vertex), place.stage)]
+    found = [place for place in own if stage in (str(place.vertex), place.stage, _name(place))]
     if len(found) == 1:
         return found[0]
     ids = {"query": record.id, "stage": stage}
     if found:
-        parts = ", ".join(sorted(str(place.vertex) for place in found))
+        parts = ", ".join(sorted(map(_name, found)))
         told = f"stage {stage} of query {record.id} has several tasks"
         raise HandoverRefusedError(told, hint=f"name one of them: {parts}", ids=ids)
-    names = ", ".join(sorted(str(place.vertex) for place in own)) or "none, for it does not run"
+    names = ", ".join(sorted(map(_name, own))) or "none, for it does not run"
     told = f"query {record.id} has no task of its own for stage {stage!r}"
     raise HandoverRefusedError(told, hint=f"its tasks: {names}", ids=ids)
+
+
+def _name(place: TaskId) -> str:
+    """The place's name within its query."""
+    return str(place).partition(".")[2]

@@ -70,7 +70,8 @@ class TakeOver:
     site: str
     """The predecessor's."""
     seeded: bool = True
-    """The task gets its predecessor's checkpoint; false: it reads other channels, from their beginning."""
+    """The task gets its predecessor's checkpoint; false: it reads other channels, from their beginning, or has no
+    state."""
 
 
 @dataclass(frozen=True, slots=True)

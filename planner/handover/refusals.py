@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from planner.handover.model import Lineage
 from planner.values.stages import StageKind
 
-MOVABLE = (StageKind.MERGE, StageKind.FINAL)
-"""Kinds of tasks that can be moved: their state is rows, which another task can be made of."""
+MOVABLE = (StageKind.MERGE, StageKind.FINAL, StageKind.DERIVE)
+"""Kinds of tasks that can be moved: their state is rows, which another task can be made of, or they have none."""
 
 AGAIN_AFTER = timedelta(minutes=1)
 """A task whose move was rolled back leaves a draining site after so long, at the earliest."""
@@ -20,7 +20,6 @@ _STAYS = {
     StageKind.TABLE: "what reads a table stays with its data",
     StageKind.COMBINE: "a combining task stays at its source's site",
     StageKind.SINK: "a sink stays with its files",
-    StageKind.DERIVE: "a task that makes its rows of another query's task stays where it is",
 }
 
 
@@ -49,7 +48,7 @@ def refusal(move: Move) -> tuple[str, str] | None:
     if move.kind not in MOVABLE:
         return _STAYS.get(
             move.kind, f"a {move.kind.value} task stays where it is"
-        ), "a MERGE or FINAL task can be moved"
+        ), "a MERGE, FINAL or DERIVE task can be moved"
     if move.under_way:
         return f"{move.task} is on its way to {move.under_way}, or back from there", "wait until that has ended"
     if move.from_site == move.to_site:

@@ -409,12 +409,33 @@ class EndOfChannel(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class TotalsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     LAST_EPOCH_FIELD_NUMBER: _builtins.int
     SUCCESSOR_CHANNEL_FIELD_NUMBER: _builtins.int
     SUCCESSOR_SITE_FIELD_NUMBER: _builtins.int
     CLOSED_US_FIELD_NUMBER: _builtins.int
     CURSORS_FIELD_NUMBER: _builtins.int
     ROWS_LATE_FIELD_NUMBER: _builtins.int
+    TOTALS_FIELD_NUMBER: _builtins.int
     last_epoch: _builtins.int
     successor_channel: _builtins.str
     """The channel that continues this one; empty: none does."""
@@ -426,6 +447,10 @@ class EndOfChannel(_message.Message):
     def cursors(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """By input, the next epoch that the task did not take; and of the rows that it took, how many were late."""
 
+    @_builtins.property
+    def totals(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Where the successor gets no checkpoint: the task's counts by name, with which the successor goes on."""
+
     def __init__(
         self,
         *,
@@ -435,10 +460,11 @@ class EndOfChannel(_message.Message):
         closed_us: _builtins.int | None = ...,
         cursors: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         rows_late: _builtins.int = ...,
+        totals: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_closed_us", b"_closed_us", "_last_epoch", b"_last_epoch", "closed_us", b"closed_us", "last_epoch", b"last_epoch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_closed_us", b"_closed_us", "_last_epoch", b"_last_epoch", "closed_us", b"closed_us", "cursors", b"cursors", "last_epoch", b"last_epoch", "rows_late", b"rows_late", "successor_channel", b"successor_channel", "successor_site", b"successor_site"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_closed_us", b"_closed_us", "_last_epoch", b"_last_epoch", "closed_us", b"closed_us", "cursors", b"cursors", "last_epoch", b"last_epoch", "rows_late", b"rows_late", "successor_channel", b"successor_channel", "successor_site", b"successor_site", "totals", b"totals"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__closed_us: _TypeAlias = _typing.Literal["closed_us"]  # noqa: Y015
     _WhichOneofArgType__closed_us: _TypeAlias = _typing.Literal["_closed_us", b"_closed_us"]  # noqa: Y015

@@ -35,7 +35,7 @@ from site_agent.tasks.crashes import Crashes
 from site_agent.tasks.dead_letters import DIRECTORY_NAME
 from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.final import FinalTask
-from site_agent.tasks.handover.successor import SuccessorTask
+from site_agent.tasks.handover.successor import derived_successor, windowed_successor
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.pool import SendPool
 from site_agent.tasks.progress import Progress
@@ -273,12 +273,12 @@ class SiteRuntime:
                 raise SiteAgentError(f"task {spec.task_id} of windows has no window", ids={"task": spec.task_id})
             if spec.take_over is not None:
                 final = spec.kind is StageKind.FINAL
-                return SuccessorTask(context, spec.window, spec.take_over, waits_for_idle=final)
+                return windowed_successor(context, spec.window, spec.take_over, waits_for_idle=final)
             return windowed(context, spec.window)
         if spec.kind is StageKind.REDUCE:
             return ReduceTask(context)
         if spec.kind is StageKind.DERIVE:
-            return DeriveTask(context)
+            return DeriveTask(context) if spec.take_over is None else derived_successor(context, spec.take_over)
         return self._build_bound(context)
 
     def _build_bound(self, context: TaskContext) -> Task:

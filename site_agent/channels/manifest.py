@@ -72,6 +72,8 @@ class EndMark:
     """With a successor, it holds by input the next epoch, which the task did not take."""
     rows_late: int = 0
     """It counts how many of the rows that the task took were late."""
+    totals: Mapping[str, int] = field(default_factory=dict)
+    """With a successor that gets no checkpoint, it holds the task's counts by name."""
 
     @property
     def next_epoch(self) -> int:

@@ -120,6 +120,7 @@ def _read_end(path: Path) -> EndMark | None:
         value.get("closed_us"),
         value.get("cursors", {}),
         value.get("rows_late", 0),
+        value.get("totals", {}),
     )
 
 

@@ -41,14 +41,23 @@ def end_to_proto(end: EndMark) -> pb.EndOfChannel:
         closed_us=end.closed_us,
         cursors=end.cursors,
         rows_late=end.rows_late,
+        totals=end.totals,
     )
 
 
 def end_from_proto(message: pb.EndOfChannel) -> EndMark:
     last_epoch = message.last_epoch if message.HasField("last_epoch") else None
     closed_us = message.closed_us if message.HasField("closed_us") else None
-    cursors = dict(sorted(message.cursors.items()))
-    return EndMark(last_epoch, message.successor_channel, message.successor_site, closed_us, cursors, message.rows_late)
+    cursors, totals = dict(sorted(message.cursors.items())), dict(sorted(message.totals.items()))
+    return EndMark(
+        last_epoch,
+        message.successor_channel,
+        message.successor_site,
+        closed_us,
+        cursors,
+        message.rows_late,
+        totals,
+    )
 
 
 def standing_to_proto(standing: Standing) -> pb.Standing:

@@ -6,19 +6,23 @@ rows are in the first and the others have none: readers make the same of that.
 Exactly once rests on the numbers: what is read next is the number of what is published next, and an epoch says up to
 which one its rows go, so that the empty ones behind it can be made up for after a crash. A reader of the output that
 may begin in the middle is told so by the number of its first epoch, as by the input's own.
+
+For the same reason its place is taken without any state: the successor makes the epochs behind the last one of its
+predecessor, and needs nothing but the input from there on.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TypeVar
 
 import pyarrow as pa
 
+from contract.handover import HandoverReport
 from contract.tasks import ReadFrom, TaskState
 from machine.faults import reached
 from site_agent.base.errors import CorruptEpochError, SiteAgentError, TrimmedEpochError
@@ -29,9 +33,12 @@ from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EndMark, EpochManifest
 from site_agent.engine import ArrowScan, EpochRequest, EpochResult
 from site_agent.port import InputRead
+from site_agent.tasks.checkpoint import CheckpointStore, Succession
 from site_agent.tasks.context import TaskContext
+from site_agent.tasks.handover.beginning import begin_channel, goes_on
+from site_agent.tasks.handover.ending import Ending, release_inputs
 from site_agent.tasks.progress import Sample, Totals
-from site_agent.tasks.spec import InputSpec
+from site_agent.tasks.spec import HandOver, InputSpec, TakeOver
 from site_agent.tasks.task import Task
 
 T = TypeVar("T")
@@ -49,7 +56,8 @@ class Taken:
 class DeriveTask(Task):
     """The loop over the epochs of one channel; it has no state but its own output channel."""
 
-    def __init__(self, context: TaskContext) -> None:
+    def __init__(self, context: TaskContext, *, beside: Collection[str] = ()) -> None:
+        """`beside`: channels that the task's id reads for something else."""
         if len(context.spec.inputs) != 1:
             message = f"task {context.spec.task_id} is to be made of {len(context.spec.inputs)} channels"
             raise SiteAgentError(message, ids={"task": context.spec.task_id})
@@ -60,6 +68,25 @@ class DeriveTask(Task):
         self._through = -1
         self._missed = False
         self._source: ChannelLog | None = None
+        self._beside = frozenset(beside)
+        self._succession: Succession | None = None
+        self._ending = Ending(context)
+        self._waiting: asyncio.Timeout | None = None
+
+    async def set_handover(self, hand_over: HandOver | None, take_over: TakeOver | None) -> None:
+        """Return once no cut is under way that this takes back."""
+        await self._ending.want(hand_over)
+        if self._waiting is not None and not self._waiting.expired():
+            self._waiting.reschedule(0.0)
+
+    @property
+    def handover(self) -> HandoverReport | None:
+        return self._ending.report()
+
+    @property
+    def goes_on(self) -> bool:
+        """Return whether the task's channel goes on where that of its predecessor ended."""
+        return goes_on(self._context.log, self._succession)
 
     @property
     def missed_inputs(self) -> tuple[str, ...]:
@@ -76,21 +103,28 @@ class DeriveTask(Task):
         return (InputRead(source.id, source.next_epoch, cursor, lag_rows, totals.rows_in),)
 
     async def run(self) -> None:
-        """Until the input ends. A failed epoch raises; run again, the task goes on after the last published one."""
+        """Until the input ends, or a successor's channel continues the task's own.
+
+        A failed epoch raises; run again, the task goes on after the last published one.
+        """
         context, spec = self._context, self._context.spec
-        self._restore()
+        async with context.attempt():
+            await self._restore()
         context.progress.enter(TaskState.RUNNING)
         while context.log.end is None:
             source = await context.router.subscribe(
                 self._input.channel, self._input.site, spec.task_id, query_id=spec.query_id
             )
             self._source = source
-            if context.router.held_from(source.id, ()) != 0:
+            held_from = context.router.held_from(source.id, ())
+            if held_from is None or held_from > context.log.next_epoch:
                 # Parts of a merge read some bins of it here, so the copy has no others.
                 await self._give_up()
             await self._acknowledge(source)
             await self._unsubscribe_others()
             await self._follow(source)
+        if (end := context.log.end) is not None and end.successor_channel:
+            await release_inputs(context, self._beside)
         context.progress.enter(TaskState.ENDED)
 
     async def close(self) -> None:
@@ -106,25 +140,32 @@ class DeriveTask(Task):
         """Give up the channels that it has read to their end, once the assignment names another."""
         router, reader = self._context.router, self._context.spec.task_id
         for channel in router.subscriptions(reader):
-            if self._source is not None and channel not in (self._listed.channel, self._source.id):
+            if self._source is not None and channel not in {self._listed.channel, self._source.id, *self._beside}:
                 await router.unsubscribe(channel, reader)
 
-    def _restore(self) -> None:
-        last = self._context.log.epochs.last_manifest
-        if last is None:
-            return
-        through = last.commit.get("through")
-        self._through = through if isinstance(through, int) else last.epoch
-        self._totals = Totals.from_json(last.commit.get("totals"))
-        self._context.progress.restore(self._totals, last.watermark_us)
+    async def _restore(self) -> None:
+        context = self._context
+        saved = await context.in_thread(CheckpointStore(context.directory).load_state)
+        self._succession = saved.checkpoint.succession
+        await begin_channel(context, self._succession)
+        self._totals = saved.checkpoint.totals
+        last, standing = context.log.epochs.last_manifest, context.log.standing
+        if last is not None:
+            through = last.commit.get("through")
+            self._through = through if isinstance(through, int) else last.epoch
+            self._totals = Totals.from_json(last.commit.get("totals"))
+        context.progress.restore(self._totals, standing.watermark_us if standing is not None else None)
 
     async def _follow(self, source: ChannelLog) -> None:
         context, log = self._context, self._context.log
         while log.end is None:
-            await context.wait_for_room()
-            await source.state.wait(log.next_epoch)
+            await context.wait_for_room(unless=lambda: self._ends_now)
+            await self._wait(source)
             if not await self._is_in_reach(source):
                 await self._give_up()
+            if self._ends_now:
+                await self._ending.cut({source.id: log.next_epoch}, 0, asdict(self._totals))
+                continue
             started_s = context.clock.monotonic()
             if log.next_epoch >= source.next_epoch:
                 # Otherwise only the place where it begins is known yet.
@@ -136,6 +177,21 @@ class DeriveTask(Task):
             elif await self._step(source, started_s):
                 await context.pace(started_s)
 
+    async def _wait(self, source: ChannelLog) -> None:
+        """Return once the next epoch is here, the input has ended, or the channel is to end."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.0 if self._ends_now else None) as self._waiting:
+                await source.state.wait(self._context.log.next_epoch)
+        self._waiting = None
+
+    @property
+    def _ends_now(self) -> bool:
+        """Return whether the channel is to end, and a successor can go on here: all rows before the next epoch are out,
+        and it is known which rows of the first epoch are not for this query."""
+        log = self._context.log
+        begun = self.goes_on or log.next_epoch == 0 or log.epochs.last_manifest is not None
+        return self._ending.wants_cut and begun and self._through < log.next_epoch
+
     async def _is_in_reach(self, source: ChannelLog) -> bool:
         """Whether the next epoch is there or will come; makes the output begin in the middle where it may.
 
@@ -145,7 +201,7 @@ class DeriveTask(Task):
         log = self._context.log
         if source.first_epoch <= log.next_epoch:
             return True
-        if log.epochs.last_manifest is not None:
+        if self._succession is not None or log.epochs.last_manifest is not None:
             raise TrimmedEpochError(
                 f"channel {source.id} no longer holds epoch {log.next_epoch}, which was not read yet",
                 hint=f"its oldest epoch is {source.first_epoch}",
@@ -223,7 +279,8 @@ class DeriveTask(Task):
         end after its watermark are still to come, and no others where it is known what was said before this epoch.
         """
         context, window = self._context, self._context.spec.window
-        begins = context.log.epochs.last_manifest is None and manifest.epoch == context.log.next_epoch > 0
+        begun = self.goes_on or context.log.epochs.last_manifest is not None
+        begins = not begun and manifest.epoch == context.log.next_epoch > 0
         before = context.log.standing
         watermark_us = manifest.watermark_us if before is None else before.watermark_us
         if not begins or window is None or watermark_us is None:

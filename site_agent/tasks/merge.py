@@ -19,10 +19,9 @@ import pyarrow as pa
 from contract.handover import HandoverReport
 from contract.tasks import TaskState
 from machine.faults import reached
-from site_agent.base.errors import SiteAgentError
 from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
-from site_agent.channels.manifest import EpochManifest, Standing
+from site_agent.channels.manifest import EpochManifest
 from site_agent.engine import EpochRequest, EpochResult, Field
 from site_agent.port import PortBatch
 from site_agent.state.segments import ALL_BINS
@@ -31,6 +30,8 @@ from site_agent.tasks.context import Run, TaskContext
 from site_agent.tasks.copies import put_table_copies
 from site_agent.tasks.emission import CLOSING, Emission, Emitted, bins_done
 from site_agent.tasks.gather import GatheringTask
+from site_agent.tasks.handover.beginning import begin_channel, goes_on
+from site_agent.tasks.handover.ending import release_inputs
 from site_agent.tasks.handover.predecessor import HandingOver
 from site_agent.tasks.over_ranges import OverRanges
 from site_agent.tasks.spec import HandOver, TakeOver, WindowSpec
@@ -62,16 +63,14 @@ class MergeTask(GatheringTask):
     @property
     def goes_on(self) -> bool:
         """Return whether the task's channel goes on where that of its predecessor ended."""
-        succession = self._succession
-        first = succession.from_epoch if succession is not None else None
-        return first is not None and self._context.log.next_epoch >= first
+        return goes_on(self._context.log, self._succession)
 
     async def run(self) -> None:
         """Until every channel of the port has ended, or a successor's channel continues the task's own."""
         context = self._context
         async with context.attempt():
             await self._restore()
-            await self._begin_channel()
+            await begin_channel(context, self._succession)
         if context.log.end is None:
             # Before the tables are waited for: others that read the same here must not have it trimmed meanwhile.
             self._restored = True
@@ -93,26 +92,6 @@ class MergeTask(GatheringTask):
         await self._handing.close()
         await super().close()
 
-    async def _begin_channel(self) -> None:
-        """Begin a successor's channel where that of its predecessor ended.
-
-        Raises:
-            SiteAgentError: it has not taken over, and must not publish anything.
-        """
-        succession, log = self._succession, self._context.log
-        if succession is None:
-            return
-        first, closed_us = succession.from_epoch, succession.closed_us
-        if first is None:
-            raise SiteAgentError(
-                f"task {log.id} has not taken over from {succession.predecessor}",
-                ids={"task": log.id, "channel": succession.predecessor},
-            )
-        if log.next_epoch < first:
-            standing = Standing(first, closed_us, succession.idle)
-            await self._context.in_thread(lambda: log.begin_at(first, standing=standing))
-        reached(FaultPoint.CHANNEL_BEGUN)
-
     async def _hand_over(self) -> None:
         """Do what is due for a successor, between two batches."""
         self._news = False
@@ -126,15 +105,10 @@ class MergeTask(GatheringTask):
 
     async def _release_inputs(self) -> None:
         """A task that another continues needs nothing of what comes, after a restart neither."""
-        context = self._context
-        end = context.log.end
-        if end is None or not end.successor_channel:
-            return
-        reader = context.spec.task_id
-        await self._port.close()
-        for channel in context.router.subscriptions(reader).keys() - self._beside:
-            await context.router.unsubscribe(channel, reader)
-        reached(FaultPoint.INPUTS_RELEASED)
+        end = self._context.log.end
+        if end is not None and end.successor_channel:
+            await self._port.close()
+            await release_inputs(self._context, self._beside)
 
     async def _step(self) -> None:
         context = self._context

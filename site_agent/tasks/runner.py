@@ -26,7 +26,7 @@ from site_agent.base.errors import (
 from site_agent.channels.log import ChannelLog
 from site_agent.port import InputRead
 from site_agent.tasks.context import TaskLimits
-from site_agent.tasks.handover.predecessor import report_of_cut
+from site_agent.tasks.handover.ending import report_of_cut
 from site_agent.tasks.progress import Progress, TaskStatus
 from site_agent.tasks.spec import TaskSpec
 from site_agent.tasks.task import Task

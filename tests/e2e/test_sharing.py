@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 import selat
 from planner.graph.ids import TaskId
+from selat.client.moves import MoveStep
 from tests.e2e.cluster import wait_until
 from tests.e2e.faults import Scene, kill, stopped
 from tests.e2e.oracle import assert_among, assert_same, connect, expected, rows_of
@@ -321,6 +322,48 @@ def test_parts_of_a_query_are_made_of_its_output(calm: Scene, client: selat.Clie
         assert derived(query), f"{name} ran by itself: {query.explain().text}"
     for query in owners:
         query.wait()
+    client.drop(pushed)
+
+
+def test_derived_tasks_move_from_site_to_site(calm: Scene, client: selat.Client) -> None:
+    """They have no state to send; readers and counts go on."""
+    pushed, sites, db = "moved_orders", ("us", "eu"), connect(calm.dataset)
+    columns = "id BIGINT, ts TIMESTAMP, product STRING, quantity INT, express BOOLEAN"
+    client.sql(
+        f"CREATE STREAM {pushed} ({columns}, WATERMARK FOR ts AS ts - INTERVAL '5 seconds')"
+        " WITH ('connector' = 'push') AT us, AT eu"
+    )
+    client.sql("SET sharing = 'sana'")
+    owner = submitted(client, WIDE_CASE, pushed)
+    cases = {name: PARTS[name] for name in ("a longer window", "a stricter filter on groups", "HAVING")}
+    parts = {name: submitted(client, case, pushed) for name, case in cases.items()}
+    rows = {
+        site: db.sql(
+            f"SELECT id, ts, product, quantity, express FROM orders WHERE site = '{site}' ORDER BY ts"
+        ).to_arrow_table()
+        for site in sites
+    }
+    producers = {site: client.push(pushed, site) for site in sites}
+    for site, producer in producers.items():
+        producer.send(rows[site].slice(0, 1500))
+    wait_until(lambda: all(query.info().rows_in > 0 for query in parts.values()))
+    moves = []
+    for query in parts.values():
+        for task in sorted(derived(query)):
+            site = next(t.site for t in query.info().tasks if t.task_id == task)
+            moves.append(client.move_task(query.id, task.split(".", 1)[1], "asia" if site != "asia" else "us"))
+    wait_until(lambda: all(move.step.over for query in parts.values() for move in client.moves(query.id)))
+    assert {move.step for query in parts.values() for move in client.moves(query.id)} == {MoveStep.MOVED}
+    assert len(moves) >= len(parts)
+    for site, producer in producers.items():
+        producer.send(rows[site].slice(1500))
+        producer.finish()
+    db.execute("CREATE OR REPLACE TEMP VIEW orders AS SELECT * FROM memory.orders WHERE site IN ('us', 'eu')")
+    for name, query in parts.items():
+        assert_same(rows_of(query.results().arrow()), expected(db, cases[name].oracle), name)
+        info = query.info()
+        assert (info.state, info.rows_in) == (selat.QueryState.FINISHED, 6000), f"{name}: {info.reason}"
+    owner.wait()
     client.drop(pushed)
 
 

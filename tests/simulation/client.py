@@ -152,7 +152,8 @@ class Client:
             answer = await self._stub.GetQuery(query_pb2.GetQueryRequest(query=order.query), timeout=CALL_TIMEOUT_S)
         except grpc.aio.AioRpcError:
             return
-        places = sorted({task.task_id.split(".", 1)[1] for task in answer.query.tasks if task.stage_id[0] in "mf"})
+        names = (task.task_id.split(".", 1)[1] for task in answer.query.tasks)
+        places = sorted({name for name in names if name[0] in "mf" or ".d" in name})
         if not places:
             return
         stage = places[int(order.place * len(places))]

@@ -1,7 +1,6 @@
-"""Does a merge's part for the task that takes its place: sends a checkpoint, and ends its channel between two epochs.
+"""Does a merge's part for the task that takes its place: sends a checkpoint, then ends its channel.
 
-Both are asked for by the assignment, and may be taken back. An assignment without the cut is in force once the task
-has taken it over: a cut that is being stored by then is waited for, and after it there is none.
+Both are asked for by the assignment, and may be taken back.
 """
 
 from __future__ import annotations
@@ -9,15 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from contract.handover import HandoverReport
-from machine.faults import reached
 from site_agent.base.errors import SiteAgentError
-from site_agent.base.faults import FaultPoint
 from site_agent.channels.log import ChannelLog
-from site_agent.channels.manifest import EndMark
 from site_agent.tasks.checkpoint import Checkpoint
 from site_agent.tasks.context import TaskContext
+from site_agent.tasks.handover.ending import Ending
 from site_agent.tasks.handover.seed import Seed, SeedHead, SeedWithdrawnError, publish
 from site_agent.tasks.merge_state import MergeState
 from site_agent.tasks.spec import HandOver, WindowSpec
@@ -28,26 +26,23 @@ RETRY_S = 5.0
 """After a seed that could not be published the next one is begun so much later."""
 
 
-class HandingOver:
-    """Hands over for one attempt of a task. Belongs to one event loop.
+class HandingOver(Ending):
+    """Hands over for one attempt of a merge.
 
     `seeded` is called when a seed is published, or is to be tried again: a cut may wait for it.
     """
 
     def __init__(self, context: TaskContext, window: WindowSpec, seeded: Callable[[], None] = lambda: None) -> None:
-        self._context = context
+        super().__init__(context)
         self._window = window
-        self._wanted = context.spec.hand_over
-        self._cutting = asyncio.Lock()
         self._seeding: asyncio.Task[None] | None = None
         self._again: asyncio.Task[None] | None = None
         self._closed = False
         self._tell_seeded = seeded
 
     async def want(self, wanted: HandOver | None) -> None:
-        """Do this from now on. Returns when nothing else is done any more."""
-        async with self._cutting:
-            before, self._wanted = self._wanted, wanted
+        before = self._wanted
+        await super().want(wanted)
         if _seed_channel(before) != _seed_channel(wanted):
             await self._stop_seeding()
 
@@ -59,34 +54,7 @@ class HandingOver:
     def wants_cut(self) -> bool:
         """Return whether the channel is to end now: not before the successor has what it is to go on with."""
         wanted = self._wanted
-        if wanted is None or not wanted.cut or self._context.log.end is not None:
-            return False
-        return wanted.seed is None or self._seeded
-
-    async def cut(self, cursors: Mapping[str, int], rows_late: int) -> None:
-        """End the channel in favour of the successor's, unless that has been taken back. Call it between two epochs.
-
-        Args:
-            cursors: by input, the next epoch that the task has not taken.
-            rows_late: how many rows were late of those before.
-        """
-        context, log = self._context, self._context.log
-        async with self._cutting:
-            wanted = self._wanted
-            if wanted is None or not wanted.cut:
-                return
-            standing = log.standing
-            end = EndMark(
-                log.next_epoch - 1 if log.next_epoch else None,
-                wanted.successor_channel,
-                wanted.successor_site,
-                standing.watermark_us if standing is not None else None,
-                cursors,
-                rows_late,
-            )
-            await context.in_thread(lambda: log.finish_as(end))
-            reached(FaultPoint.CUT_STORED)
-        logger.info("handed over site=%s task=%s to=%s", context.site, log.id, wanted.successor_channel)
+        return super().wants_cut and wanted is not None and (wanted.seed is None or self._seeded)
 
     def wants_seed(self, cursors: Mapping[str, int]) -> bool:
         """Return whether a checkpoint with these cursors is to be made and published."""
@@ -104,12 +72,8 @@ class HandingOver:
             self._seeding = asyncio.create_task(self._publish(channel, Seed(head, self._window, state.pin()), state))
 
     def report(self) -> HandoverReport | None:
-        """None: it hands nothing over."""
-        cut = report_of_cut(self._context.log, self._context.site)
-        if cut is None and self._wanted is None:
-            return None
-        found = cut or HandoverReport()
-        return HandoverReport(self._seeded, found.cut, found.last_epoch, found.drained)
+        found = super().report()
+        return None if found is None else replace(found, seeded=self._seeded)
 
     @property
     def _seeded(self) -> bool:
@@ -148,14 +112,6 @@ class HandingOver:
         if seeding is not None:
             # Not cancelled: its thread looks whether it is still wanted.
             await asyncio.wait({seeding})
-
-
-def report_of_cut(log: ChannelLog, site: str) -> HandoverReport | None:
-    """Return the report of a channel of this site that has ended in favour of another; None when it has not."""
-    end = log.end
-    if end is None or not end.successor_channel:
-        return None
-    return HandoverReport(cut=True, last_epoch=end.last_epoch, drained=log.readers.drained(site))
 
 
 def _seed_channel(wanted: HandOver | None) -> str:

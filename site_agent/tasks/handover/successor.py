@@ -1,18 +1,21 @@
-"""A task that takes another one's place: a shadow first, then a merge like any other."""
+"""A task that takes another one's place: a shadow first, then a task like any other."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from contract.handover import HandoverReport
 from site_agent.base.errors import SiteAgentError
 from site_agent.port import InputRead
 from site_agent.tasks.checkpoint import CheckpointStore
 from site_agent.tasks.context import TaskContext
+from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.handover.control import release
+from site_agent.tasks.handover.derived import DerivedShadow
 from site_agent.tasks.handover.shadow import Shadow
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.spec import HandOver, InputSpec, TakeOver, WindowSpec
@@ -21,32 +24,41 @@ from site_agent.tasks.task import Task
 logger = logging.getLogger(__name__)
 
 
+Heir = MergeTask | DeriveTask
+
+
 class SuccessorTask(Task):
-    """Runs a spec that names a predecessor."""
+    """Runs a spec that names a predecessor.
+
+    Args:
+        context: of the task.
+        take_over: whose place it takes.
+        shadow: what it is until it has taken over; its `run` returns when that is stored.
+        heir: makes what it is from then on, which reads the predecessor's channel no more.
+    """
 
     def __init__(
-        self, context: TaskContext, window: WindowSpec, take_over: TakeOver, *, waits_for_idle: bool = False
+        self, context: TaskContext, take_over: TakeOver, shadow: Shadow | DerivedShadow, heir: Callable[[], Heir]
     ) -> None:
         self._context = context
-        self._window = window
         self._take_over = take_over
-        self._waits_for_idle = waits_for_idle
         self._inputs: Sequence[InputSpec] = context.spec.inputs
         self._hand_over = context.spec.hand_over
-        self._shadow: Shadow | None = Shadow(context, window, take_over, waits_for_idle=waits_for_idle)
-        self._merge: MergeTask | None = None
+        self._shadow: Shadow | DerivedShadow | None = shadow
+        self._make_heir = heir
+        self._heir: Heir | None = None
         self._releasing: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
         if not await self._has_taken_over():
             assert self._shadow is not None
             await self._shadow.run()
-        merge = await self._become_merge()
+        heir = await self._become_heir()
         self._releasing = asyncio.create_task(self._release())
-        await merge.run()
+        await heir.run()
 
     async def close(self) -> None:
-        for task in (self._shadow, self._merge):
+        for task in (self._shadow, self._heir):
             if task is not None:
                 await task.close()
         await self._stop_releasing()
@@ -58,23 +70,23 @@ class SuccessorTask(Task):
     async def set_handover(self, hand_over: HandOver | None, take_over: TakeOver | None) -> None:
         """A cut that is asked for before the task has taken over waits until it has."""
         self._hand_over = hand_over
-        if self._merge is not None:
-            await self._merge.set_handover(hand_over, take_over)
+        if self._heir is not None:
+            await self._heir.set_handover(hand_over, take_over)
         if take_over is None and self._releasing is not None:
             await self._stop_releasing()
             await self._context.router.unsubscribe(self._take_over.predecessor_channel, self._context.spec.task_id)
 
     @property
     def handover(self) -> HandoverReport:
-        if self._merge is None:
+        if self._heir is None:
             return self._shadow.handover if self._shadow is not None else HandoverReport()
-        found = self._merge.handover or HandoverReport()
-        return replace(found, restored=True, caught_up=True, taken_over=self._merge.goes_on)
+        found = self._heir.handover or HandoverReport()
+        return replace(found, restored=True, caught_up=True, taken_over=self._heir.goes_on)
 
     @property
     def endures(self) -> bool:
         """Return whether the task is a shadow: its predecessor may have been told to end in its favour."""
-        return self._merge is None
+        return self._heir is None
 
     @property
     def missed_inputs(self) -> tuple[str, ...]:
@@ -86,7 +98,7 @@ class SuccessorTask(Task):
 
     @property
     def _now(self) -> Task:
-        found = self._merge or self._shadow
+        found = self._heir or self._shadow
         assert found is not None
         return found
 
@@ -96,20 +108,14 @@ class SuccessorTask(Task):
         succession = saved.checkpoint.succession
         return succession is not None and succession.taken_over
 
-    async def _become_merge(self) -> MergeTask:
-        """The merge that goes on from the checkpoint, as after a restart."""
-        merge = MergeTask(
-            self._context,
-            self._window,
-            waits_for_idle=self._waits_for_idle,
-            beside=[self._take_over.predecessor_channel],
-        )
-        shadow, self._shadow, self._merge = self._shadow, None, merge
+    async def _become_heir(self) -> Heir:
+        """The task that goes on from what is stored, as after a restart."""
+        shadow, self._shadow, self._heir = self._shadow, None, self._make_heir()
         if shadow is not None:
             await shadow.close()
-        await merge.set_inputs(self._inputs)
-        await merge.set_handover(self._hand_over, self._take_over)
-        return merge
+        await self._heir.set_inputs(self._inputs)
+        await self._heir.set_handover(self._hand_over, self._take_over)
+        return self._heir
 
     async def _release(self) -> None:
         context = self._context
@@ -124,3 +130,22 @@ class SuccessorTask(Task):
         if releasing is not None:
             releasing.cancel()
             await asyncio.gather(releasing, return_exceptions=True)
+
+
+def windowed_successor(
+    context: TaskContext, window: WindowSpec, take_over: TakeOver, *, waits_for_idle: bool = False
+) -> SuccessorTask:
+    """Return the task that takes the place of a MERGE or a FINAL."""
+
+    def merge() -> MergeTask:
+        beside = [take_over.predecessor_channel]
+        return MergeTask(context, window, waits_for_idle=waits_for_idle, beside=beside)
+
+    return SuccessorTask(context, take_over, Shadow(context, window, take_over, waits_for_idle=waits_for_idle), merge)
+
+
+def derived_successor(context: TaskContext, take_over: TakeOver) -> SuccessorTask:
+    """Return the task that takes the place of a DERIVE."""
+    beside = [take_over.predecessor_channel]
+    heir = partial(DeriveTask, context, beside=beside)
+    return SuccessorTask(context, take_over, DerivedShadow(context, take_over), heir)

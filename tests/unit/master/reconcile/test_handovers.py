@@ -12,12 +12,14 @@ from contract.handover import HandoverReport
 from contract.tasks import TaskState
 from master.api.convert.handover import move_to_proto
 from master.base.errors import HandoverRefusedError
+from master.reconcile.generations import Generations
 from master.reconcile.places import place_in
 from master.records.model import QueryState
 from master.records.specs import HandOver, TakeOver, TaskSpec
 from planner.graph.ids import TaskId
 from planner.handover.model import Step
 from planner.values.errors import UnknownSiteError
+from planner.values.stages import StageKind
 from selat.v1 import handover_pb2
 from tests.unit.master.build import report, status, task_at
 from tests.unit.master.world import CONFIG, World
@@ -265,3 +267,18 @@ def test_names_of_tasks(world: Moving) -> None:
         place_in(record, "clicks", running)
     with pytest.raises(HandoverRefusedError, match="no task of its own for stage 'm9'"):
         place_in(record, "m9", running)
+
+
+def test_a_task_that_is_derived_gets_no_state(world: Moving) -> None:
+    world.to_seeding()
+    generations = Generations(world.lineages.all, world.queries.snapshots.held)
+    derived = TaskSpec(world.place, world.query, "merge", StageKind.DERIVE, "")
+    (_, old), (site, new) = generations.tasks(derived, "eu")
+    assert old.hand_over == HandOver(world.successor, "hub")
+    assert (site, new.take_over) == ("hub", TakeOver(world.place, "eu", seeded=False))
+
+
+def test_stages_and_tasks_are_found_by_name(world: Moving) -> None:
+    record, running = world.queries.get(world.query), world.queries.snapshots.held
+    for name in ("merge", "merge.p0"):
+        assert place_in(record, name, running) == world.place

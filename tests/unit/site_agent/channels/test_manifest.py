@@ -41,6 +41,6 @@ def test_a_commit_stays_at_home() -> None:
     assert manifest_from_proto(manifest_to_proto(manifest)).commit == {}
 
 
-@pytest.mark.parametrize("end", [EndMark(None), EndMark(0), EndMark(7, "q.s.jfk", "jfk")])
+@pytest.mark.parametrize("end", [EndMark(None), EndMark(0), EndMark(7, "q.s.jfk", "jfk", totals={"rows_in": 3})])
 def test_end_marks_come_back(end: EndMark) -> None:
     assert end_from_proto(end_to_proto(end)) == end

@@ -12,7 +12,7 @@ from contract.handover import HandoverReport
 from contract.tasks import ReadFrom
 from site_agent.channels.log import ChannelLog
 from site_agent.tasks.checkpoint import CheckpointStore
-from site_agent.tasks.handover.successor import SuccessorTask
+from site_agent.tasks.handover.successor import SuccessorTask, windowed_successor
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.spec import HandOver, InputSpec, TakeOver
 from tests.unit.site_agent.tasks.handover.world import (
@@ -38,7 +38,8 @@ CUT = HandOver(NEW, "hub", cut=True)
 
 
 def successor(hub: Hub) -> SuccessorTask:
-    return SuccessorTask(hub.context(replace(SPEC, task_id=NEW, inputs=OTHERS, take_over=TAKE_OVER)), WINDOW, TAKE_OVER)
+    context = hub.context(replace(SPEC, task_id=NEW, inputs=OTHERS, take_over=TAKE_OVER))
+    return windowed_successor(context, WINDOW, TAKE_OVER)
 
 
 def publish(log: ChannelLog, rows: Rows, *, watermark_us: int) -> None:

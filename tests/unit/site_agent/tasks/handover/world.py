@@ -21,7 +21,7 @@ from site_agent.router import Router
 from site_agent.state.memory import StateMemory
 from site_agent.state.segments import without_bins
 from site_agent.tasks.context import TaskContext, TaskLimits
-from site_agent.tasks.handover.successor import SuccessorTask
+from site_agent.tasks.handover.successor import SuccessorTask, windowed_successor
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.spec import HandOver, InputSpec, SeedSpec, TakeOver, TaskSpec, ViewSpec, WindowSpec
@@ -95,7 +95,7 @@ class Hub:
 
     def successor(self, task: str = NEW, take_over: TakeOver = TAKE_OVER) -> SuccessorTask:
         spec = replace(SPEC, task_id=task, take_over=take_over)
-        return SuccessorTask(self.context(spec), WINDOW, take_over)
+        return windowed_successor(self.context(spec), WINDOW, take_over)
 
     def publish(self, rows: Rows, *, watermark_us: int) -> None:
         """Half of the rows from each input."""
