@@ -45,7 +45,7 @@ class Acting:
             return NOT_BUILT
         for change in chosen.changes:
             self._begun[change.group] = tuple(task for task in moves if (task.query, task.stage) == change.group)
-        return self._begin(moves, cause)
+        return self._begin(moves, cause, without_state=chosen.without_state)
 
     def became(self, group: Group) -> str:
         """What became of the moves that were begun last for an operator."""
@@ -75,12 +75,12 @@ class Acting:
         self._begun[change.group] = (lineage.place,)
         return ""
 
-    def _begin(self, moves: Mapping[TaskId, str], cause: str) -> str:
+    def _begin(self, moves: Mapping[TaskId, str], cause: str, *, without_state: bool) -> str:
         """Why some could not begin; the others are under way."""
         refused = []
         for place, site in sorted(moves.items()):
             try:
-                self._handovers.begin(place, site, cause)
+                self._handovers.begin(place, site, cause, without_state=without_state)
             except (MasterError, PlannerError) as error:
                 refused.append(f"{place.vertex} did not move: {error.message}")
         return "; ".join(refused)

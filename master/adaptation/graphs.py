@@ -48,7 +48,16 @@ def _node(record: QueryRecord, running: Running, one: Deployed) -> Node:
         combined=kind in _COMBINED and not one.residual,
         partials=stage is not None and _takes_partials(stage),
         most=BINS if stage is not None and stage.parts > 1 else 1,
+        late_s=_late_s(stage, running, one),
     )
+
+
+def _late_s(stage: Stage | None, running: Running, one: Deployed) -> float | None:
+    """How long the windows of a merge are open; None where it cannot begin in the middle of its inputs."""
+    if stage is None or stage.merge is None or one.vertex.kind is not VertexKind.MERGE:
+        return None
+    tables = any(running.task(name).vertex.kind is VertexKind.TABLE for name in one.inputs)
+    return None if tables else stage.merge.window.total_seconds()
 
 
 def _takes_partials(stage: Stage) -> bool:

@@ -84,6 +84,7 @@ def _take_over_to_proto(task: TaskSpec, order: TakeOver) -> site_pb2.TakeOver:
         predecessor_channel=str(order.predecessor),
         predecessor_site=order.site,
         seed_channel=seed_channel(task.task_id) if order.seeded else "",
+        late=order.late,
     )
 
 

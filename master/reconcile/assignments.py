@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -95,9 +95,10 @@ def build_assignments(
             task = _task(known[one.id.query], one, snapshot, readers.get(one.id, set()))
             task = replace(task, paused=one.id not in at_work, readers=by_query.get(one.id, ()))
             task = replace(task, epoch_interval=epoch_interval)
+            query = known[one.id.query]
             for site, found in (
-                *generations.tasks(task, running.site(one.id)),
-                *_new_parts(task, known[one.id.query], snapshot, generations),
+                *_successions(generations.tasks(task, running.site(one.id)), query, one, snapshot, generations),
+                *_new_parts(task, query, one, snapshot, generations),
             ):
                 tasks.setdefault(site, []).append(found)
     results: dict[str, list[ResultSpec]] = {}
@@ -177,8 +178,23 @@ def _task(query: QueryRecord, one: Deployed, snapshot: AssignmentInput, readers:
     )
 
 
+def _successions(
+    found: Iterable[tuple[str, TaskSpec]],
+    query: QueryRecord,
+    one: Deployed,
+    snapshot: AssignmentInput,
+    generations: Generations,
+) -> Iterator[tuple[str, TaskSpec]]:
+    """The tasks in a place, each with its site; those that begin late read from the middle of their inputs."""
+    for site, task in found:
+        if task.take_over is None or not task.take_over.late:
+            yield site, task
+        else:
+            yield site, replace(task, inputs=generations.named(_inputs(query, one, snapshot, late=True)))
+
+
 def _new_parts(
-    first: TaskSpec, query: QueryRecord, snapshot: AssignmentInput, generations: Generations
+    first: TaskSpec, query: QueryRecord, one: Deployed, snapshot: AssignmentInput, generations: Generations
 ) -> Iterator[tuple[str, TaskSpec]]:
     """The tasks that begin in the middle of the inputs of a merge beside its parts, given the first of these, each with
     its site."""
@@ -186,13 +202,9 @@ def _new_parts(
     stage = replace(query.plan.stage(first.stage_id), parts=len(found)) if found else None
     for name, site, reader in found:
         assert stage is not None
-        inputs = []
-        for item, named in zip(first.inputs, generations.named(first.inputs), strict=True):
-            source = source_behind(query.plan.stage(item.channel.stage), query.plan.stages)
-            delay = _event_delay(source, snapshot.catalog)
-            late = replace(named, read_from=ReadFrom.OLDEST, event_delay=delay)
-            inputs.append(_with_bins_of(late, stage, name.partition))
-        yield site, replace(first, task_id=name, inputs=tuple(inputs), consumers=(reader,), readers=())
+        late = generations.named(_inputs(query, one, snapshot, late=True))
+        inputs = tuple(_with_bins_of(item, stage, name.partition) for item in late)
+        yield site, replace(first, task_id=name, inputs=inputs, consumers=(reader,), readers=())
 
 
 def pushed_streams(catalog: Catalog, site: str) -> tuple[Relation, ...]:
@@ -205,13 +217,18 @@ def pushed_streams(catalog: Catalog, site: str) -> tuple[Relation, ...]:
     )
 
 
-def _inputs(query: QueryRecord, one: Deployed, snapshot: AssignmentInput) -> tuple[ChannelInput, ...]:
+def _inputs(
+    query: QueryRecord, one: Deployed, snapshot: AssignmentInput, *, late: bool = False
+) -> tuple[ChannelInput, ...]:
+    """The channels that a task reads; if it begins `late`, from the oldest epoch that there is."""
     inputs = []
     for read in reads_of(query, one, snapshot.placement):
         stage = query.plan.stage(read.item.stage)
         source = source_behind(stage, query.plan.stages)
         read_from, delay = _read_from(query, read.channel, source, snapshot.catalog)
-        if query.plan.stage(one.vertex.stage).kind is StageKind.COMBINE:
+        if late:
+            read_from = ReadFrom.OLDEST
+        if late or query.plan.stage(one.vertex.stage).kind is StageKind.COMBINE:
             # It tells from it when all rows of a window have come, before the watermark does.
             delay = _event_delay(source, snapshot.catalog)
         # The channel of another query has the columns of that query's stage; its epochs carry their schema.

@@ -67,7 +67,7 @@ class Generations:
         # The successor reads the old channel, to learn where it ends.
         consumers = tuple(sorted({*old.consumers, handover.to_site}))
         yield site, replace(old, consumers=consumers, hand_over=order)
-        take_over = TakeOver(lineage.task, site, seeded=_gets_state(spec, handover))
+        take_over = TakeOver(lineage.task, site, seeded=_gets_state(spec, handover), late=handover.without_state)
         new = replace(old, task_id=successor, take_over=take_over)
         yield handover.to_site, replace(new, inputs=_of_new_parts(new, handover)) if handover.scaling else new
 
@@ -137,7 +137,7 @@ class Generations:
 
 def _gets_state(spec: TaskSpec, handover: Handover) -> bool:
     """Return whether the successor is made of a checkpoint: not one that reads new parts, nor one without state."""
-    return handover.scaling is None and spec.kind is not StageKind.DERIVE
+    return not handover.begins_late and spec.kind is not StageKind.DERIVE
 
 
 def _of_new_parts(spec: TaskSpec, handover: Handover) -> tuple[ChannelInput, ...]:

@@ -69,8 +69,15 @@ class Handovers:
         running = self._parts.queries.snapshots.held.placement if handing else {}
         return tuple(one for one in handing if one.place in running)
 
-    def begin(self, place: TaskId, to_site: str, reason: str) -> Lineage:
+    def begin(self, place: TaskId, to_site: str, reason: str, *, without_state: bool = False) -> Lineage:
         """Ask for a move, for that reason; it is durable when this returns.
+
+        Args:
+            place: of the task.
+            to_site: where it is to go on.
+            reason: why it is asked for.
+            without_state: the new task begins in the middle of its inputs, and takes over once the old one has emitted
+                the windows of which it lacks rows.
 
         Raises:
             HandoverRefusedError: the task cannot be moved there now.
@@ -79,8 +86,9 @@ class Handovers:
         """
         running = self._parts.queries.snapshots.held
         from_site = running.site(place)
-        self._check(running.task(place), running, to_site)
-        lineage = self._lineages.get(place).asked(from_site, to_site, self._steady.now(), reason)
+        self._check(running.task(place), running, to_site, without_state=without_state)
+        now, lineage = self._steady.now(), self._lineages.get(place)
+        lineage = lineage.asked(from_site, to_site, now, reason, without_state=without_state)
         self._lineages.put(lineage)
         logger.info(line("handover asked for", task=place, was=from_site, now=to_site, reason=reason))
         self._publish()
@@ -147,7 +155,7 @@ class Handovers:
             changed = handover.at(step, now, reason=why if found is Event.GIVEN_UP else "")
             if step is Step.SEEDING:
                 changed = changed.seeding(self._report(lineage.successor, handover.to_site).first_epochs)
-                whole_us = self._scales.whole_after_us(place, handover)
+                whole_us = self._whole_after_us(lineage, handover)
                 changed = changed if whole_us is None else changed.whole_after(whole_us)
             self._lineages.put(lineage.with_handover(changed))
         elif found is Event.DRAINED:
@@ -178,19 +186,44 @@ class Handovers:
         old, new = (self._status(lineage.task, handover.from_site), self._status(lineage.successor, handover.to_site))
         of_old, of_new = _report(old), _report(new)
         ended = old is not None and old.state is TaskState.ENDED
-        unscaled, place = handover.scaling is None, lineage.place
-        withdrawn = handover.unwanted or self._scales.why_not(place, handover)
-        subscribed = self._streams(place, running) <= of_new.first_epochs.keys()
+        withdrawn = handover.unwanted or self._why_not(lineage, handover)
+        subscribed = self._streams(lineage.place, running) <= of_new.first_epochs.keys()
+        if handover.begins_late:
+            subscribed = self._whole_after_us(lineage, handover) is not None
         return Told(
             in_force=all(map(self._in_force, self._concerned(lineage.place, handover, running))),
-            subscribed=subscribed if unscaled else self._scales.whole_after_us(place, handover) is not None,
-            ready=of_new.restored and of_new.caught_up and (unscaled or self._scales.is_past(place, handover, old)),
+            subscribed=subscribed,
+            ready=of_new.restored and of_new.caught_up and self._is_past(lineage, handover, old),
             taken_over=of_new.taken_over,
             had_cut=of_old.cut,
             ended=ended and not of_old.cut,
             drained=of_old.cut and of_old.drained and of_new.taken_over,
             unwanted=unwanted(handover, self._steady.now(), patience=self._patience, withdrawn=withdrawn),
         )
+
+    def _whole_after_us(self, lineage: Lineage, handover: Handover) -> int | None:
+        """The instant after which every window is whole where something begins in the middle; None: it is not known."""
+        if handover.without_state:
+            return self._report(lineage.successor, handover.to_site).whole_after_us
+        return self._scales.whole_after_us(lineage.place, handover)
+
+    def _is_past(self, lineage: Lineage, handover: Handover, old: TaskStatus | None) -> bool:
+        """Whether the old task has emitted all windows of which the successor lacks rows."""
+        if handover.scaling is not None:
+            return self._scales.is_past(lineage.place, handover, old)
+        whole_us = handover.whole_after_us
+        if not handover.without_state:
+            return True
+        out_us = None if old is None else old.watermark_us
+        return whole_us is not None and out_us is not None and out_us >= whole_us
+
+    def _why_not(self, lineage: Lineage, handover: Handover) -> str:
+        """Why what begins in the middle of its inputs will not do; empty: it may."""
+        if not handover.without_state:
+            return self._scales.why_not(lineage.place, handover)
+        new = self._status(lineage.successor, handover.to_site)
+        missed = new.missed_inputs if new is not None else ()
+        return f"{lineage.successor} began too late: {', '.join(map(str, missed))} has ended" if missed else ""
 
     def _concerned(self, place: TaskId, handover: Handover, running: Running) -> Iterable[str]:
         """The sites that must have applied the step's assignments before the next step."""
@@ -225,7 +258,7 @@ class Handovers:
     def _report(self, task: TaskId | None, site: str) -> HandoverReport:
         return _report(self._status(task, site))
 
-    def _check(self, one: Deployed, running: Running, to_site: str) -> None:
+    def _check(self, one: Deployed, running: Running, to_site: str, *, without_state: bool) -> None:
         """Raises HandoverRefusedError, UnknownSiteError."""
         sites, lineage = self._parts.sites, self._lineages.get(one.id)
         beside = {*one.inputs, *(other.id for other in running.deployed if one.id in other.inputs)}
@@ -241,6 +274,8 @@ class Handovers:
                 slots=self._parts.slots.blocked([to_site]).get(to_site, ""),
                 under_way="" if lineage.handover is None else lineage.handover.to_site,
                 busy=tuple(moving),
+                without_state=without_state,
+                reads_table=any(running.task(name).vertex.kind is VertexKind.TABLE for name in one.inputs),
                 versions=dict(_of_other_versions(map(sites.get, involved), self._version)),
             )
         )

@@ -99,9 +99,9 @@ class Scales:
         """Whether the old FINAL has emitted all windows that a new part misses."""
         scaling = handover.scaling
         merge = self._parts.queries.get(place.query).plan.stage(place.stage).merge
-        if scaling is None or scaling.whole_after_us is None or merge is None or old is None:
+        if scaling is None or handover.whole_after_us is None or merge is None or old is None:
             return False
-        return old.watermark_us is not None and old.watermark_us >= whole_from_us(scaling.whole_after_us, merge)
+        return old.watermark_us is not None and old.watermark_us >= whole_from_us(handover.whole_after_us, merge)
 
     def why_not(self, place: TaskId, handover: Handover) -> str:
         """Why the new parts will not do; empty: they may."""

@@ -71,7 +71,9 @@ class TakeOver:
     """The predecessor's."""
     seeded: bool = True
     """The task gets its predecessor's checkpoint; false: it reads other channels, from their beginning, or has no
-    state."""
+    state, or begins `late`."""
+    late: bool = False
+    """The task begins in the middle of what its predecessor reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,9 @@ class Node:
     """It takes partials: a task on the way may combine those of several inputs."""
     most: int = 1
     """How many parallel tasks its operator may have: bins of its input, or one."""
+    late_s: float | None = None
+    """Until a new task in its place has all windows whole that are not out, if no state is sent; None: it has to be
+    sent."""
 
     @property
     def group(self) -> Group:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -45,13 +46,15 @@ class Option:
     action: Action
     changes: tuple[Change, ...]
     adapt_s: float
-    """Until it is done: the longest transfer of state."""
+    """Until it is done: the longest transfer of state, or until the windows are out of which new tasks lack rows."""
     link_use: float
     """The greatest use of a link over what is left of it, afterwards; infinite where a link is missing."""
     flows: Mapping[Pair, float] = field(default_factory=dict)
     """Bytes per second that the tasks would put on links."""
     note: str = ""
     """What people have to know of it."""
+    without_state: bool = False
+    """New tasks begin in the middle of their inputs: that is sooner than sending them what they lack."""
 
     @property
     def text(self) -> str:
@@ -160,10 +163,18 @@ def option(subject: Subject, after: Sites, room: Room) -> Option:
         action = Action.SCALE_UP if set(after) <= set(before) else Action.SCALE_OUT
     elif number < len(subject.tasks):
         action = Action.SCALE_IN
-    moved = mapped(subject.look, subject.group, after, room.seeds)
-    use = overload(subject.demand, after, room.links)
-    changes = (Change(subject.group, before, after),)
-    return Option(action, changes, room.settings.prepare_s + moved.longest_s, use, flows_of(subject.demand, after))
+    moved_s = mapped(subject.look, subject.group, after, room.seeds).longest_s
+    late_s = max(node.late_s if node.late_s is not None else math.inf for node in subject.tasks)
+    late = action is Action.REASSIGN and late_s < moved_s
+    return Option(
+        action,
+        (Change(subject.group, before, after),),
+        room.settings.prepare_s + (late_s if late else moved_s),
+        overload(subject.demand, after, room.links),
+        flows_of(subject.demand, after),
+        "without its state: the windows that are open close where they are" if late else "",
+        late,
+    )
 
 
 def mapped(look: Look, group: Group, after: Sites, seeds: Links) -> Mapped:

@@ -42,8 +42,6 @@ class Scaling:
     """The merge in parts."""
     sites: tuple[str, ...]
     """It has the site of each new part, in the order of their bins."""
-    whole_after_us: int | None = None
-    """The new parts have emitted, or will emit, every window that ends later, whole; it is known from SEEDING on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +64,12 @@ class Handover:
     """It holds, by input, the oldest epoch at the successor's site; it is known from SEEDING on."""
     scaling: Scaling | None = None
     """The successor reads other parts than the old task; None: it reads what the old task reads."""
+    without_state: bool = False
+    """The successor begins in the middle of its inputs, and gets no state: the old task goes on until all windows are
+    out of which the successor may lack rows."""
+    whole_after_us: int | None = None
+    """The successor, or each of the new parts that it reads, has every window that ends later whole; it is known from
+    SEEDING on, where something begins in the middle of its inputs."""
 
     def at(self, step: Step, now: datetime, *, reason: str = "") -> Handover:
         return replace(self, step=step, since=now, reason=reason or self.reason)
@@ -79,9 +83,13 @@ class Handover:
         return replace(self, first_epochs=first_epochs)
 
     def whole_after(self, us: int) -> Handover:
-        """Return the handover with the instant after which the new parts have all windows."""
-        assert self.scaling is not None
-        return replace(self, scaling=replace(self.scaling, whole_after_us=us))
+        """Return the handover with the instant after which all windows are whole."""
+        return replace(self, whole_after_us=us)
+
+    @property
+    def begins_late(self) -> bool:
+        """Return whether the successor, or what it reads, begins in the middle of its inputs."""
+        return self.without_state or self.scaling is not None
 
     @property
     def step_since(self) -> datetime:
@@ -154,9 +162,11 @@ class Lineage:
         """Return whether a task reads, or is about to read, the place's inputs beside the one whose output counts."""
         return self.handover is not None and self.handover.step not in (Step.TAKEN, Step.BACK)
 
-    def asked(self, from_site: str, to_site: str, now: datetime, reason: str = "") -> Lineage:
+    def asked(
+        self, from_site: str, to_site: str, now: datetime, reason: str = "", *, without_state: bool = False
+    ) -> Lineage:
         """Return the lineage with a handover that begins; its generation is new."""
-        begun = Handover(self.next_generation, from_site, to_site, now, reason=reason)
+        begun = Handover(self.next_generation, from_site, to_site, now, reason=reason, without_state=without_state)
         return replace(self, next_generation=self.next_generation + 1, handover=begun)
 
     def scaled(self, site: str, scaling: Scaling, generation: int, now: datetime, reason: str = "") -> Lineage:

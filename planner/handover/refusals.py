@@ -39,6 +39,9 @@ class Move:
     """The site that the task is moving to already, or is coming back from; empty: it does neither."""
     busy: tuple[str, ...] = ()
     """Tasks that it reads, or that read it, and that move."""
+    without_state: bool = False
+    """The new task is to begin in the middle of the inputs."""
+    reads_table: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
     """The versions of the agents that take part, by site, where they are not the master's."""
 
@@ -49,6 +52,9 @@ def refusal(move: Move) -> tuple[str, str] | None:
         return _STAYS.get(
             move.kind, f"a {move.kind.value} task stays where it is"
         ), "a MERGE, FINAL or DERIVE task can be moved"
+    if move.without_state and (move.kind is not StageKind.MERGE or move.reads_table):
+        why = "reads a table" if move.kind is StageKind.MERGE else f"is a {move.kind.value} task"
+        return f"{move.task} cannot begin in the middle of its inputs, because it {why}", "move it with its state"
     if move.under_way:
         return f"{move.task} is on its way to {move.under_way}, or back from there", "wait until that has ended"
     if move.from_site == move.to_site:

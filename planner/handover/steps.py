@@ -19,11 +19,11 @@ class Event(Enum):
     KEPT = "kept"
     """All producers of the inputs keep what they have for the successor."""
     SUBSCRIBED = "subscribed"
-    """The successor has all inputs, and the readers of the old task know it. With new parts: their first window that is
-    whole is known."""
+    """The successor has all inputs, and the readers of the old task know it. Where something begins in the middle of
+    its inputs: it is known which windows it has whole."""
     READY = "ready"
-    """The successor has the old task's state, and has caught up. With new parts: the old task has emitted all windows
-    that the successor does not have whole."""
+    """The successor has the old task's state, and has caught up. Without state, or with new parts: the old task has
+    emitted all windows that the successor does not have whole."""
     TAKEN_OVER = "taken_over"
     """The successor's channel goes on where the old one ended."""
     DRAINED = "drained"
@@ -66,9 +66,10 @@ class Told:
     in_force: bool = False
     """Every site that the step concerns and that is needed for it has applied an assignment of the step."""
     subscribed: bool = False
-    """The successor holds, or will get, every input from a known epoch on."""
+    """The successor holds, or will get, every input from a known epoch on; or it has every window whole from a known
+    instant on."""
     ready: bool = False
-    """It is made of the old task's checkpoint, and has caught up."""
+    """It has all that the old task has not emitted, and has caught up."""
     taken_over: bool = False
     had_cut: bool = False
     """The old task has ended its channel for the successor."""

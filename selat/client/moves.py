@@ -63,6 +63,8 @@ class TaskMove:
     """The merge of which the new task reads other parts; empty: it reads what the old one reads."""
     part_sites: tuple[str, ...] = ()
     """It has the site of each of these parts."""
+    without_state: bool = False
+    """The new task gets no state; it is known while the move is under way."""
 
 
 def task_move(message: pb.TaskMove) -> TaskMove:
@@ -77,23 +79,26 @@ def task_move(message: pb.TaskMove) -> TaskMove:
         reason=message.reason,
         scaled_stage=message.scaled_stage,
         part_sites=tuple(message.part_sites),
+        without_state=message.without_state,
     )
 
 
 class MoveCalls(Calls):
     """Moves of tasks."""
 
-    def move_task(self, query: str, stage: str, to_site: str) -> TaskMove:
+    def move_task(self, query: str, stage: str, to_site: str, *, without_state: bool = False) -> TaskMove:
         """Have a task of a running query go on at another site; returns once that is stored.
 
         Args:
             query: its id, the beginning of it, or its name.
             stage: one that has one task, as `m1`; or one of its tasks, as `m1.p2`.
             to_site: where it is to go on.
+            without_state: the new task begins in the middle of the inputs, and takes over once the old one has emitted
+                the windows that were open; of a MERGE that reads no table.
 
         Raises StatementError (HANDOVER_REFUSED) when it cannot be moved there now, NotFound for an unknown query.
         """
-        request = pb.MoveTaskRequest(query=query, stage=stage, to_site=to_site)
+        request = pb.MoveTaskRequest(query=query, stage=stage, to_site=to_site, without_state=without_state)
         return task_move(self._session.ask(self._session.handovers.MoveTask, request).move)
 
     def scale_stage(self, query: str, stage: str, parts: int, sites: Sequence[str] = ()) -> TaskMove:

@@ -1293,11 +1293,14 @@ class TakeOver(_message.Message):
     PREDECESSOR_CHANNEL_FIELD_NUMBER: _builtins.int
     PREDECESSOR_SITE_FIELD_NUMBER: _builtins.int
     SEED_CHANNEL_FIELD_NUMBER: _builtins.int
+    LATE_FIELD_NUMBER: _builtins.int
     kind: Global___StageKind.ValueType
     predecessor_channel: _builtins.str
     predecessor_site: _builtins.str
     seed_channel: _builtins.str
-    """Empty: the task gets no checkpoint, for it reads other channels than its predecessor."""
+    """Empty: the task gets no checkpoint, for it reads other channels than its predecessor, has no state, or begins late."""
+    late: _builtins.bool
+    """It begins in the middle of what its predecessor reads, and takes over when all windows are out of which it lacks rows."""
     def __init__(
         self,
         *,
@@ -1305,10 +1308,11 @@ class TakeOver(_message.Message):
         predecessor_channel: _builtins.str = ...,
         predecessor_site: _builtins.str = ...,
         seed_channel: _builtins.str = ...,
+        late: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "predecessor_channel", b"predecessor_channel", "predecessor_site", b"predecessor_site", "seed_channel", b"seed_channel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "late", b"late", "predecessor_channel", b"predecessor_channel", "predecessor_site", b"predecessor_site", "seed_channel", b"seed_channel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

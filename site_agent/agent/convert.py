@@ -148,7 +148,7 @@ def _hand_over(message: site_pb2.HandOver) -> HandOver:
 
 
 def _take_over(message: site_pb2.TakeOver) -> TakeOver:
-    return TakeOver(message.predecessor_channel, message.predecessor_site, message.seed_channel)
+    return TakeOver(message.predecessor_channel, message.predecessor_site, message.seed_channel, message.late)
 
 
 def _split(message: site_pb2.Split) -> Split:

@@ -144,6 +144,9 @@ class TakeOver:
     predecessor_channel: str
     predecessor_site: str
     seed_channel: str
+    """Empty: the task gets no checkpoint."""
+    late: bool = False
+    """The task begins in the middle of what its predecessor reads: it lacks rows of the windows that were open then."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,14 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 
 from evidence.provenance import code_at_start, facts
 from tests.simulation.bugs import BUGS, hunted
 from tests.simulation.loop import PROCESS
+from tests.simulation.moving import moving
 from tests.simulation.plan import Plan, drawn
 from tests.simulation.report import bugs_section, readable, record, run_section, shown
 from tests.simulation.runs import Run
@@ -29,18 +30,19 @@ _PACKAGES = {"DuckDB": "duckdb", "gRPC": "grpcio", "PyArrow": "pyarrow"}
 
 def main() -> int:
     options = _options()
+    draw = moving if options.moving else drawn
     logging.disable(logging.WARNING)
     logging.getLogger().addHandler(logging.NullHandler())
     if options.play is not None:
-        return _play(drawn(options.play))
+        return _play(draw(options.play))
     if options.shrink is not None:
-        return _shrink(drawn(options.shrink))
+        return _shrink(draw(options.shrink))
     if options.compare is not None:
-        return _compare(drawn(options.compare))
-    return _run(options) if options.bugs is None else _hunt(options)
+        return _compare(draw(options.compare))
+    return _run(options, draw) if options.bugs is None else _hunt(options)
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace, draw: Callable[[int], Plan]) -> int:
     code = code_at_start()
     run = Run.begun(options.seed, str(code), options.keep)
     before_s, began_s = run.tally.lasted_s, time.monotonic()
@@ -49,7 +51,7 @@ def _run(options: argparse.Namespace) -> int:
     def plans() -> Iterator[Plan]:
         seed = run.next_seed
         while time.monotonic() < end_s and (options.schedules is None or seed < run.first + options.schedules):
-            yield drawn(seed)
+            yield draw(seed)
             seed += 1
 
     for outcome in played(plans(), workers=options.workers):
@@ -137,6 +139,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--minutes", type=float, default=5, help="begin none after so long (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the first schedule; each next one has the next number")
+    parser.add_argument("--moving", action="store_true", help="plans in which tasks move all the time")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default %(default)s)")
     parser.add_argument("--schedules", type=int, help="the number of schedules, with those of --keep (default: no end)")
     parser.add_argument(

@@ -157,7 +157,9 @@ class Client:
         if not places:
             return
         stage = places[int(order.place * len(places))]
-        request = handover_pb2.MoveTaskRequest(query=order.query, stage=stage, to_site=order.site)
+        request = handover_pb2.MoveTaskRequest(
+            query=order.query, stage=stage, to_site=order.site, without_state=order.without_state
+        )
         await self._order("MoveTask", request, self._moves)
         await self._call_off(order, stage)
 

@@ -157,6 +157,7 @@ class Move:
     site: str
     called_off_s: float | None = None
     """The client calls the move off after so long; None: it does not."""
+    without_state: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,6 +178,11 @@ def _with_faults(plan: Plan, features: frozenset[Feature], random: Random) -> Pl
     return replace(plan, faults=tuple(faults))
 
 
+def trouble(plan: Plan, random: Random, at_s: float) -> Iterable[Fault]:
+    """Something that goes wrong then, or that a user does who moves nothing."""
+    return (random.choice(_TROUBLE)(plan, random, at_s),)
+
+
 def faults_begin_until_s(plan: Plan) -> float:
     """When the last fault begins, at the latest: before all rows are born."""
     return FIRST_FAULT_S + 0.7 * last_row_s(plan.rows)
@@ -276,7 +281,8 @@ def _move(plan: Plan, random: Random, at_s: float) -> Fault:
     if plan.parts > 1 and own.random() < 0.6:
         sites = tuple(own.choices(plan.sites, k=own.randrange(3)))
         return Scale(at_s, plan.queries[-1], place, own.randrange(1, 5), sites, called_off_s)
-    return Move(at_s, query, place, site, called_off_s)
+    without_state = Random(f"{plan.seed}/late/{at_s}").random() < 0.4
+    return Move(at_s, query, place, site, called_off_s, without_state)
 
 
 def _alone(plan: Plan, random: Random, at_s: float) -> Iterable[Fault]:
@@ -312,6 +318,7 @@ _ONE = {
     Feature.LEASES: _lease,
     Feature.MOVES: _move,
 }
+_TROUBLE = (_kill, _power, _point, _cut, _silence, _full, _failing, _slow, _clock, _pause, _leave)
 _MAKERS: dict[Feature, Callable[[Plan, Random, float], Iterable[Fault]]] = {
     **{feature: _single(make) for feature, make in _ONE.items()},
     Feature.ALONE: _alone,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 
+from site_agent.base.faults import FaultPoint as AgentPoint
 from site_agent.engine import Engine
 from tests.simulation import inject
 from tests.simulation.checks import Check, CheckFailed, check, check_orders, check_tidy
@@ -35,6 +36,8 @@ class Outcome:
     told: str = ""
     trace: tuple[str, ...] = ()
     """The last lines, when it failed."""
+    takeovers: int = 0
+    """How often a task took another one's place."""
 
 
 def play(plan: Plan, trace: Trace | None = None, engine: Callable[[], Engine] | None = None) -> Outcome:
@@ -60,7 +63,8 @@ def play(plan: Plan, trace: Trace | None = None, engine: Callable[[], Engine] | 
         failed, told = Check.NO_ERROR, traceback.format_exc()
     (world,) = worlds
     kept = tuple(trace.kept) if failed else ()
-    return Outcome(plan, trace.digest, trace.lines, world.faults, world.loop.time(), failed, told, kept)
+    takeovers = world.passages(AgentPoint.TAKEOVER_MARKED)
+    return Outcome(plan, trace.digest, trace.lines, world.faults, world.loop.time(), failed, told, kept, takeovers)
 
 
 async def _played(world: World) -> None:

@@ -15,6 +15,7 @@ from tests.simulation.bugs import BUGS, Bug, edited
 from tests.simulation.faults import Cut, Fault, Kill, KillAtPoint, Silence
 from tests.simulation.found import FOUND
 from tests.simulation.guard import LeakError, closed
+from tests.simulation.moving import moving
 from tests.simulation.plan import MASTER, Feature, Plan, drawn
 from tests.simulation.report import bugs_section, readable, record
 from tests.simulation.shrink import fewest, shrunk
@@ -24,6 +25,7 @@ from tests.simulation.workload import ALL_GROUPS, DRAWN, SCALED, STEPS
 SCHEDULES = 400
 FIRST_SEED = 1
 SCHEDULES_OF_STEPS = 20
+SCHEDULES_OF_MOVES = 60
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -60,6 +62,13 @@ def test_cumulative_windows_and_units_of_time_are_right_under_drawn_faults() -> 
     plans = [replace(drawn(seed), queries=tuple(STEPS)) for seed in range(SCHEDULES_OF_STEPS)]
     failed = [readable(outcome) for outcome in played(plans) if outcome.failed is not None]
     assert failed == [], "\n\n".join(failed)
+
+
+def test_tasks_that_move_all_the_time_lose_and_double_nothing() -> None:
+    outcomes = list(played([moving(FIRST_SEED + number) for number in range(SCHEDULES_OF_MOVES)]))
+    failed = [readable(outcome) for outcome in outcomes if outcome.failed is not None]
+    assert failed == [], "\n\n".join(failed)
+    assert sum(outcome.takeovers for outcome in outcomes) > SCHEDULES_OF_MOVES
 
 
 def test_seeds_draw_every_kind_of_trouble() -> None:

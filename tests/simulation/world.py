@@ -193,6 +193,10 @@ class World:
             self.disks[name].lose_power()
         self.loop.call_later(away_s, self.start, name, context=self.loop.world.context())
 
+    def passages(self, point: Enum) -> int:
+        """How often processes have passed a point."""
+        return sum(count for (_, name), count in self._passages.items() if name == point.value)
+
     def passed(self, point: Enum) -> bool:
         """See `machine.faults.Points`. Raises ProcessKilled when the plan ends the process here."""
         process = PROCESS.get(None)

@@ -30,6 +30,7 @@ def move_to_proto(lineage: Lineage, *, runs: bool = True) -> pb.TaskMove | None:
     if scaling is not None:
         named |= {"scaled_stage": scaling.stage, "part_sites": scaling.sites}
     if under_way is not None:
+        named["without_state"] = under_way.without_state
         return pb.TaskMove(
             **named,
             from_site=under_way.from_site,

@@ -27,7 +27,7 @@ class HandoverServicer(handover_pb2_grpc.HandoverServiceServicer):
 
     async def MoveTask(self, request: pb.MoveTaskRequest, context: Context) -> pb.MoveTaskResponse:  # noqa: N802
         place = self._place(request.query, request.stage)
-        lineage = self._handovers.begin(place, request.to_site, "asked for")
+        lineage = self._handovers.begin(place, request.to_site, "asked for", without_state=request.without_state)
         return pb.MoveTaskResponse(move=move_to_proto(lineage))
 
     async def ScaleStage(self, request: pb.ScaleStageRequest, context: Context) -> pb.ScaleStageResponse:  # noqa: N802

@@ -25,6 +25,7 @@ MOVE_FIELDS: tuple[Field[TaskMove], ...] = (
     Field("reason", lambda m: m.reason),
     Field("scaled_stage", lambda m: m.scaled_stage),
     Field("part_sites", lambda m: list(m.part_sites), lambda m: ", ".join(m.part_sites)),
+    Field("without_state", lambda m: m.without_state),
 )
 
 _TOLD = {
@@ -40,6 +41,11 @@ _TOLD = {
     MoveStep.ENDED: "its queries were over first",
     MoveStep.UNKNOWN: "in a step that this client does not know",
 }
+_TOLD_WITHOUT_STATE = {
+    **_TOLD,
+    MoveStep.STARTED: "the new task begins beside the old one",
+    MoveStep.SEEDING: "the windows that are open close in the old task",
+}
 _TOLD_OF_PARTS = {
     **_TOLD,
     MoveStep.REGISTERED: "the producers of the inputs are asked to keep what the new parts need",
@@ -54,12 +60,17 @@ _TOLD_OF_PARTS = {
 @click.argument("query")
 @click.argument("stage")
 @click.argument("site", required=False)
+@click.option(
+    "--without-state",
+    is_flag=True,
+    help="Send no state: the new task takes over when the windows that are open now have closed in the old one.",
+)
 @click.option("--call-off", is_flag=True, help="Roll the move under way back, unless the task has handed over already.")
 @click.option("--wait/--no-wait", default=True, help="Show each step until the move is over, or return at once.")
 @settings_options
 @pass_app
 def move(  # noqa: PLR0913 - one per argument and option
-    app: App, query: str, stage: str, site: str | None, call_off: bool, wait: bool
+    app: App, query: str, stage: str, site: str | None, without_state: bool, call_off: bool, wait: bool
 ) -> None:
     """Move a task of a running query to SITE; no row is lost or doubled, and nothing stands still.
 
@@ -70,12 +81,18 @@ def move(  # noqa: PLR0913 - one per argument and option
     Examples:
       selat query move visits m1 us
       selat query move visits m1.p2 us --no-wait
+      selat query move visits m1 us --without-state
       selat query move visits m1 --call-off
     """
     if call_off == (site is not None):
         raise click.UsageError("name a site to move to, or give --call-off")
+    if call_off and without_state:
+        raise click.UsageError("--without-state is for a move that begins")
     with app.connect() as client:
-        begun = client.move_task(query, stage, site) if site is not None else client.call_off_move(query, stage)
+        if site is not None:
+            begun = client.move_task(query, stage, site, without_state=without_state)
+        else:
+            begun = client.call_off_move(query, stage)
         last = _followed(app, client, begun) if wait else begun
         if app.format is not Format.TABLE or not wait:
             show_one(app, MOVE_FIELDS, last, _line)
@@ -154,4 +171,5 @@ def _line(found: TaskMove) -> str:
     if found.scaled_stage:
         parts = f"{len(found.part_sites)} parts at {', '.join(found.part_sites)}"
         return f"{found.query_id} {found.scaled_stage}, {parts}: {_TOLD_OF_PARTS[found.step]}{reason}"
-    return f"{found.query_id} {found.stage}, {found.from_site} to {found.to_site}: {_TOLD[found.step]}{reason}"
+    told = (_TOLD_WITHOUT_STATE if found.without_state else _TOLD)[found.step]
+    return f"{found.query_id} {found.stage}, {found.from_site} to {found.to_site}: {told}{reason}"

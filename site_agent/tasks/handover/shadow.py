@@ -1,10 +1,11 @@
 """A task that is to take another one's place, until it has: it takes all input, keeps checkpoints, publishes nothing.
 
 It begins with a checkpoint of the other task, its seed, which it stores as its own first one before it acknowledges
-any input. Where it reads other channels than the other task, it begins with nothing, at their first epochs. It drops
-the windows that the other task's channel says are out. When that channel has ended in its favour, it drops those up to
-the last watermark and stores a checkpoint that says so: from then on it never looks at the channel again, so windows
-that are out stay out.
+any input. Where it reads other channels than the other task, it begins with nothing, at their first epochs; where it
+begins late, in the middle of them, and leaves out the windows of which it may lack rows. It drops the windows that the
+other task's channel says are out. When that channel has ended in its favour, it drops those up to the last watermark
+and stores a checkpoint that says so: from then on it never looks at the channel again, so windows that are out stay
+out.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class Shadow(GatheringTask):
             first_epochs=known if len(known) == len(first) else {},
             restored=restored,
             caught_up=restored and reads_all and self._port.is_near(NEAR_EPOCHS),
+            whole_after_us=self._whole_after_us if self._take_over.late else None,
         )
 
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
@@ -127,7 +129,8 @@ class Shadow(GatheringTask):
             await self._restore_seed()
             return
         async with self._context.attempt():
-            await self._begin_with(Checkpoint(1, {}, succession=Succession(predecessor, of_others=True)))
+            succession = Succession(predecessor, of_others=not self._take_over.late)
+            await self._begin_with(Checkpoint(1, {}, succession=succession))
 
     async def _restore_seed(self) -> None:
         """Make the predecessor's checkpoint one's own.
@@ -246,7 +249,17 @@ class Shadow(GatheringTask):
         await asyncio.Event().wait()
 
     async def _mark(self, control: Control, end: EndMark) -> None:
-        """Store that the task has taken over, with the windows that are out."""
+        """Store that the task has taken over, with the windows that are out.
+
+        Raises:
+            SiteAgentError: it lacks rows of windows that are not.
+        """
+        lacks_us = self._state.open.closed_us
+        if self._take_over.late and lacks_us is not None and (end.closed_us is None or lacks_us > end.closed_us):
+            message = f"{self._take_over.predecessor_channel} ended before the windows were out that are not whole here"
+            raise SiteAgentError(message, ids={"channel": self._take_over.predecessor_channel})
+        # From here on it has every window whole, and rows may be late.
+        self._context.progress.starts_at_us = None
         if end.closed_us is not None:
             await self._context.in_thread(partial(self._state.open.advance, end.closed_us))
         assert self._succession is not None

@@ -8,7 +8,7 @@ from master.adaptation.graphs import graph_of
 from master.records.model import QueryState
 from planner.adapt.model import Role
 from planner.graph.ids import TaskId
-from planner.sharing.vertices import RESULTS
+from planner.sharing.vertices import RESULTS, VertexKind
 from planner.values.names import BINS
 from tests.unit.master.build import PLAN, query, running_of
 from tests.unit.master.queries.test_sharing import FIRST, SECOND, two
@@ -34,6 +34,17 @@ def test_a_merge_in_parts_may_have_as_many_as_there_are_bins() -> None:
     running = running_of([record], {FIRST})
     graph = graph_of(replace(record, plan=replace(PLAN, stages=stages)), running)
     assert graph.tasks((FIRST, "merge"))[0].most == BINS
+
+
+def test_a_merge_of_streams_alone_can_begin_without_its_state() -> None:
+    record = replace(query(FIRST), state=QueryState.RUNNING)
+    running = running_of([record], {FIRST})
+    (merge,) = graph_of(record, running).tasks((FIRST, "merge"))
+    table = any(running.task(name).vertex.kind is VertexKind.TABLE for name in running.task(merge.id).inputs)
+    window = PLAN.stage("merge").merge
+    assert window is not None
+    assert merge.late_s == (None if table else window.window.total_seconds())
+    assert all(node.late_s is None for node in graph_of(record, running).nodes if node.id != merge.id)
 
 
 def test_tasks_of_other_queries_are_in_it_and_stay_theirs() -> None:

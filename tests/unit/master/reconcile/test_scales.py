@@ -301,3 +301,82 @@ def test_slots_are_counted_for_the_new_tasks(world: Scaling) -> None:
     world.scale(3, "hub")
     world.hear()
     assert len(world.leases.table.of_site("hub")) == 2
+
+
+class WithoutState(Scaling):
+    """The first part of the merge moves from us to hub, and sends no state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.jobs.handovers.begin(self.place("m1"), "hub", "asked for", without_state=True)
+        self.successor = self.place("m1", 0, 1)
+
+    def step(self) -> Step | None:
+        handover = self.lineages.get(self.place("m1")).handover
+        return None if handover is None else handover.step
+
+
+def test_a_task_that_moves_without_state_begins_in_the_middle_of_its_inputs() -> None:
+    world = WithoutState()
+    world.hear()
+    specs = world.specs()
+    new = specs[world.successor]
+    assert new.take_over == TakeOver(world.place("m1"), "us", seeded=False, late=True)
+    assert {(i.read_from, i.event_delay) for i in new.inputs} == {(ReadFrom.OLDEST, timedelta(seconds=5))}
+    assert [(i.channel, i.first_bin, i.bins) for i in new.inputs] == [
+        (i.channel, i.first_bin, i.bins) for i in specs[world.place("m1")].inputs
+    ]
+    move = move_to_proto(world.lineages.get(world.place("m1")))
+    assert move is not None
+    assert move.without_state
+
+
+def test_the_old_task_ends_when_it_has_emitted_what_the_new_one_lacks() -> None:
+    world = WithoutState()
+    world.hear()
+    # That it holds its inputs is not enough.
+    epochs = {str(item.channel): 3 for item in world.specs()[world.successor].inputs}
+    world.said[world.successor] = HandoverReport(first_epochs=epochs, restored=True, caught_up=True)
+    world.hear()
+    assert world.step() is Step.STARTED
+    world.said[world.successor] = replace(world.said[world.successor], whole_after_us=30 * S - 1)
+    world.watermarks[world.place("m1")] = 30 * S - 2
+    world.hear()
+    assert world.step() is Step.SEEDING
+    assert world.specs()[world.place("m1")].hand_over == HandOver(world.successor, "hub", None)
+    world.said[world.successor] = replace(world.said[world.successor], whole_after_us=300 * S)
+    world.restart()
+    world.hear()
+    assert world.step() is Step.SEEDING
+    world.watermarks[world.place("m1")] = 30 * S
+    world.hear()
+    assert world.step() is Step.CUT
+    assert world.specs()[world.place("m1")].hand_over == HandOver(world.successor, "hub", None, cut=True)
+
+
+def test_a_task_that_begins_too_late_is_called_back() -> None:
+    world = WithoutState()
+    world.hear()
+    site = world.homes()[world.successor]
+    missed = (world.place("s1"),)
+    world.jobs.report(
+        report(
+            site,
+            *(
+                replace(status(name, TaskState.RUNNING, site=site), missed_inputs=missed)
+                for name, where in world.homes().items()
+                if where == site
+            ),
+            assignment_version=world.board.version(site),
+        )
+    )
+    assert world.step() is Step.BACK
+    world.hear()
+    last = world.lineages.get(world.place("m1")).last
+    assert last is not None
+    assert "began too late" in last.reason
+
+
+def test_a_final_moves_with_its_state_only(world: Scaling) -> None:
+    with pytest.raises(HandoverRefusedError, match="because it is a final task"):
+        world.jobs.handovers.begin(world.place("f1"), "hub", "asked for", without_state=True)

@@ -43,6 +43,7 @@ class Scene:
     state_bytes: int = 1_000_000
     combined: bool = True
     most: int = 64
+    late_s: float | None = None
     role: Role = Role.SINK
     shares: tuple[float, ...] = ()
     """Of the rows, by part of the merge; empty: equal ones."""
@@ -69,7 +70,16 @@ class Scene:
         sources = tuple(Node(self.source(site), Role.SOURCE, site) for site in sorted(self.sources))
         read = tuple(node.id for node in sources)
         merges = tuple(
-            Node(self.merge(n), Role.OPERATOR, site, read, combined=self.combined, partials=True, most=self.most)
+            Node(
+                self.merge(n),
+                Role.OPERATOR,
+                site,
+                read,
+                combined=self.combined,
+                partials=True,
+                most=self.most,
+                late_s=self.late_s,
+            )
             for n, site in enumerate(self.merges)
         )
         end = Node(self.results, self.role, self.home, tuple(node.id for node in merges))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise, product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -65,6 +66,16 @@ def test_moving_too_much_state_splits_it() -> None:
     assert found.chosen.action is Action.SCALE_OUT
     assert [one.option.action for one in found.considered] == [Action.REASSIGN, Action.SCALE_OUT]
     assert "faster" in found.considered[0].against
+
+
+@pytest.mark.parametrize(("late_s", "state_bytes", "late"), [(10.0, 28_000_000, True), (10.0, 1_000_000, False)])
+def test_what_is_there_sooner_without_its_state_moves_without_it(late_s: float, state_bytes: int, late: bool) -> None:
+    scene = replace(SLOW, state_bytes=state_bytes, late_s=late_s)
+    found = only(scene.situation(mesh(SITES), SLOTS | {"b": 2}))
+    assert found.chosen is not None
+    assert (found.chosen.action, found.chosen.without_state) == (Action.REASSIGN, late)
+    assert found.chosen.adapt_s <= SETTINGS.prepare_s + late_s
+    assert ("without its state" in found.chosen.note) == late
 
 
 def test_nothing_takes_longer_than_the_limit() -> None:

@@ -35,6 +35,8 @@ def test_what_stays(kind: StageKind) -> None:
         (replace(MOVE, under_way="asia"), "on its way to asia"),
         (replace(MOVE, busy=("q-0001-aaaaaa.f1.p0",)), "f1.p0, next to it, is moving"),
         (replace(MOVE, versions={"us": "0.0.9"}), "us (0.0.9)"),
+        (replace(MOVE, without_state=True, reads_table=True), "because it reads a table"),
+        (replace(MOVE, without_state=True, kind=StageKind.DERIVE), "because it is a derive task"),
     ],
     ids=str,
 )

@@ -1,0 +1,51 @@
+"""Plans in which tasks move all the time, while other things go wrong: the drawn ones seldom have a move that ends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from tests.simulation.faults import Fault, Move, Scale
+from tests.simulation.plan import FIRST_FAULT_S, SITES, Plan, faults_begin_until_s, trouble
+from tests.simulation.workload import ALL_GROUPS
+
+QUERIES = ("by_site", "distinct", "rows", "sliding", "taps", "windows")
+"""They have merges of their own."""
+
+
+def moving(seed: int) -> Plan:
+    """The plan of a seed."""
+    random = Random(f"{seed}/moving")
+    parts, derives = random.choice((1, 2)), random.random() < 0.4
+    names = ["windows"] if derives else random.sample(QUERIES, random.choice((2, 3)))
+    if derives or parts > 1:
+        # They are made of the groups of `windows`, and have a FINAL where their merge is in parts.
+        names += random.sample(sorted(ALL_GROUPS), 1 + derives)
+    plan = Plan(
+        seed,
+        sites=SITES[: random.choice((2, 3))],
+        queries=tuple(names),
+        rows=random.choice((120, 240)),
+        rest_s=random.choice((0.02, 0.2)),
+        sharing="max-share" if derives else random.choice(("max-share", "sana", "no-share")),
+        together=not derives and random.random() < 0.5,
+        tight=random.random() < 0.3,
+        parts=parts,
+        budget_bytes=random.choice((1 << 30, 1 << 30, 2_000)),
+    )
+    faults: list[Fault] = []
+    at_s, every_s = FIRST_FAULT_S + 2, random.choice((2.0, 5.0))
+    while (at_s := at_s + random.expovariate(1 / every_s)) < faults_begin_until_s(plan):
+        faults.append(_order(plan, random, at_s))
+    for _ in range(random.choice((0, 0, 1, 2, 4))):
+        faults += trouble(plan, random, random.uniform(FIRST_FAULT_S, faults_begin_until_s(plan)))
+    return replace(plan, faults=tuple(faults))
+
+
+def _order(plan: Plan, random: Random, at_s: float) -> Fault:
+    called_off_s = random.choice((None, None, None, None, 8 * random.random()))
+    query, place = random.choice(plan.queries), random.random()
+    if plan.parts > 1 and random.random() < 0.2:
+        sites = tuple(random.choices(plan.sites, k=random.randrange(3)))
+        return Scale(at_s, plan.queries[-1], place, random.randrange(1, 5), sites, called_off_s)
+    return Move(at_s, query, place, random.choice(plan.sites), called_off_s, without_state=random.random() < 0.4)
