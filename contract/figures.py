@@ -176,6 +176,23 @@ class TaskFigures:
             shown=Shown.QUERY,
         )
     )
+    emit_delay_s: float = _rate(
+        Traits(
+            Unit.SECONDS,
+            "From the end of the newest window with rows that a merge emitted until it did, by its site's clock; of "
+            "several tasks the greatest.",
+            fold=Fold.GREATEST,
+            metric="selat_task_emit_delay_seconds",
+            column="delay",
+            shown=Shown.QUERY,
+        )
+    )
+    emissions: int = _count(
+        Traits(Unit.EPOCHS, "Epochs with which windows were out, since the agent started the task.", grows=True)
+    )
+    emit_delays_s: float = _rate(
+        Traits(Unit.SECONDS, "Sum of the delays of these.", grows=True),
+    )
     state_rows: int = _count(Traits(Unit.ROWS, "Rows of open windows."))
     state_bytes: int = _count(
         Traits(Unit.BYTES, "Bytes of open windows.", metric="selat_task_state_bytes", shown=Shown.QUERY)

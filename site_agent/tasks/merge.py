@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from contract.handover import HandoverReport
 from contract.tasks import TaskState
+from contract.times import to_us
 from machine.faults import reached
 from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
-from site_agent.channels.manifest import EpochManifest
+from site_agent.channels.manifest import END_OF_TIME_US, EpochManifest
 from site_agent.engine import EpochRequest, EpochResult, Field
 from site_agent.port import PortBatch
 from site_agent.state.segments import ALL_BINS
@@ -197,6 +198,9 @@ class MergeTask(GatheringTask):
                 reached(FaultPoint.RANGE_PUBLISHED)
             self._totals = self._totals.plus(bytes_out=manifest.size_bytes)
             emission = emission.with_range(rows_out, manifest.size_bytes, result)
+        if emission.rows and watermark_us is not None and watermark_us < END_OF_TIME_US:
+            now_us = to_us(self._context.clock.now())
+            self._context.progress.emitted((now_us - self._window.last_end_us(watermark_us)) / 1e6)
         return emission
 
     async def _publish(

@@ -132,6 +132,11 @@ class Progress:
         """Take over what was measured, by the names of `TaskFigures`. Raises TypeError for any other name."""
         self.measured = replace(self.measured, **figures)  # type: ignore[arg-type]
 
+    def emitted(self, delay_s: float) -> None:
+        """Windows are out, so long after the end of the newest one."""
+        known, delay_s = self.measured, max(0.0, delay_s)
+        self.measure(emit_delay_s=delay_s, emissions=known.emissions + 1, emit_delays_s=known.emit_delays_s + delay_s)
+
     def figures(self, now_s: float) -> TaskFigures:
         """All figures of the task as they are now."""
         totals = self.totals

@@ -19,6 +19,7 @@ from machine.terminal import printable_lines
 from selat.cli.base.app import App, pass_app
 from selat.cli.base.options import EPOCH, Format, settings_options
 from selat.cli.commands.adapt import MOMENT_FIELDS
+from selat.cli.commands.delay import delay
 from selat.cli.commands.follow import load_cursor, print_results
 from selat.cli.commands.move import move, moves, scale
 from selat.cli.commands.statements import print_explanation
@@ -223,6 +224,7 @@ def history(app: App, query: str, as_json: bool) -> None:
         show_list(app, MOMENT_FIELDS, client.query_history(query))
 
 
+query.add_command(delay)
 query.add_command(move)
 query.add_command(moves)
 query.add_command(scale)

@@ -106,6 +106,8 @@ async def test_a_window_is_emitted_once_when_every_channel_has_passed_its_end(tm
         while not hub.results():
             await hub.log.state.wait(hub.log.next_epoch)
         assert hub.results() == [(0, "a", 3)]
+        # The window from 0 to 10 microseconds ended in 1970; the end of time ends no window.
+        since_s = hub.context.clock.now().timestamp() - 10e-6
         us.finish()
         eu.finish()
         await asyncio.wait_for(task, 10)
@@ -115,6 +117,9 @@ async def test_a_window_is_emitted_once_when_every_channel_has_passed_its_end(tm
         assert hub.log.epochs.manifest(hub.log.next_epoch - 1).watermark_us == END_OF_TIME_US
         assert hub.context.progress.state is TaskState.ENDED
         assert (hub.context.progress.totals.rows_in, hub.context.progress.totals.rows_out) == (4, 3)
+        figures = hub.context.progress.measured
+        assert figures.emissions == 1
+        assert abs(figures.emit_delay_s - since_s) < 60
 
 
 async def test_a_window_does_not_wait_because_a_watermark_came_just_before(tmp_path: Path) -> None:

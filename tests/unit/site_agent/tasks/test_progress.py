@@ -34,6 +34,15 @@ def test_what_a_task_measures_stands_beside_what_epochs_add_up_to() -> None:
         progress.measure(rows_lost=1)
 
 
+def test_delays_of_windows_add_up() -> None:
+    progress = Progress(0.0)
+    for delay_s in (1.5, 4.0, -0.5):
+        # A site's clock may be behind the one that gave rows their times.
+        progress.emitted(delay_s)
+    found = progress.figures(1.0)
+    assert (found.emit_delay_s, found.emissions, found.emit_delays_s) == (0.0, 3, 5.5)
+
+
 def test_no_epoch_means_no_rate() -> None:
     assert rates(Progress(0.0), 10.0) == (0.0, 0.0, 0.0, 0.0)
 
