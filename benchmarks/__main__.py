@@ -38,6 +38,7 @@ LIMITS_S = {
     "parts": 300,
     "handover": 600,
     "adaptation": 2700,
+    "placing": 120,
     "state": 900,
     "state_away": 600,
     "state_combined": 900,

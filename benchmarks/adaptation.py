@@ -32,6 +32,7 @@ import selat
 from benchmarks.report import make_parser, median, publish, quantile, say, table
 from selat.dev.cluster import DevCluster
 from selat.dev.processes import ClusterOptions
+from selat.errors import Detail
 from selat.local.errors import DevError
 from selat.local.identity import ProcessIdentity
 from selat.local.topology import read_topology
@@ -53,7 +54,10 @@ WINDOW_S = 10
 DROPPED_AFTER_S = 10.0
 ROWS_PER_S = 1000
 """Of each stream at each site."""
-WARM_UP_S = 30.0
+WARM_UP_WINDOWS = 3
+"""Each query has delivered so many before links are made narrow..."""
+WARM_UP_S = 180.0
+"""...which takes no longer than this."""
 USED_S = 20.0
 NORMAL = 2.0
 """So many times the median before the first change, and two epochs more, is a normal delay."""
@@ -134,8 +138,17 @@ class Run:
 
 
 def normal_s(delays: Sequence[Delay], query: str) -> float:
-    """The longest delay that counts as normal, from the windows before the first change."""
+    """The longest delay that counts as normal, from the windows before the first change.
+
+    Raises:
+        DevError: the query delivered none before it.
+    """
     before = [one.delay_s for one in delays if one.query == query and one.end_s + one.delay_s < 0]
+    if not before:
+        raise DevError(
+            f"query {query} delivered no window before the first change",
+            detail=Detail(hint="this machine is too slow for the benchmark, or busy; a longer --settle may help"),
+        )
     return NORMAL * median(before) + 2 * EPOCH_S
 
 
@@ -223,7 +236,7 @@ def run(root: Path, adaptation: str, settle_s: int) -> Run:
     with place(root) as at:
         watched = _begin(at.client, adaptation)
         say(f"adaptation {adaptation}: {len(watched)} queries run")
-        time.sleep(WARM_UP_S)
+        _wait_for_windows(watched)
         link_bytes_per_s = _narrow(at)
         time.sleep(settle_s)
         begin_s, before = time.time(), _taken(watched)
@@ -277,6 +290,15 @@ def _begin(client: selat.Client, adaptation: str) -> dict[str, Watched]:
         watched[name] = Watched(query)
         threading.Thread(target=watched[name].read, daemon=True).start()
     return watched
+
+
+def _wait_for_windows(watched: dict[str, Watched]) -> None:
+    """Return when every query has delivered some windows, or after a while."""
+    end_s = time.monotonic() + WARM_UP_S
+    while time.monotonic() < end_s:
+        if all(len(one.arrived_s) >= WARM_UP_WINDOWS for one in watched.values()):
+            return
+        time.sleep(1)
 
 
 def _narrow(at: Place) -> float:
@@ -353,7 +375,8 @@ def parts_of(runs: Sequence[Run]) -> list[str]:
     lines = []
     for each in runs:
         delays = [one.delay_s for one in each.delays if one.end_s >= 0]
-        shown = [f"{value:.1f} s" for value in (median(delays), quantile(delays, 0.95), max(delays))]
+        values = (median(delays), quantile(delays, 0.95), max(delays)) if delays else ()
+        shown = [f"{value:.1f} s" for value in values] or ["no window"] * 3
         lines.append([f"adaptation {each.adaptation}", f"{each.ratio:.3f}", *shown, str(each.late), str(each.moves)])
     lines.append(["dropping", f"{dropping_ratio(runs[-1]):.3f}", "", "", "", "", ""])
     changes = [

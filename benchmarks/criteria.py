@@ -90,6 +90,8 @@ CRITERIA = (
         "adaptation.back", "the same: delay back to normal, the slowest change", AT_MOST, 60, "s", source=_ADAPTATION
     ),
     Criterion("adaptation.kept", "the same: share of rows that no merge refused", AT_LEAST, 1, source=_ADAPTATION),
+    Criterion("placing.operator", "one operator placed over 1,000 sites", AT_MOST, 100, "ms", source=_ADAPTATION),
+    Criterion("placing.query", "a query of 20 operators placed in one step", AT_MOST, 1000, "ms", source=_ADAPTATION),
     Criterion("parts.speedup", "a merge bound by one core: in two parts on two cores", AT_LEAST, 1.7, source=_PLANE),
     *(
         Criterion(f"delay.{scene}_{part}", f"{title}: window's end to result, {of}", AT_MOST, limit, "s", _PLANE)

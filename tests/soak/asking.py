@@ -68,3 +68,14 @@ def unless_over(act: Callable[[], object]) -> bool:
             raise
         return False
     return True
+
+
+def unless_refused(ask: Callable[[], object]) -> bool:
+    """Ask for a move. Returns False when it cannot be made now, or the query is over."""
+    try:
+        patiently(ask)
+    except selat.StatementError as error:
+        if error.code not in ("HANDOVER_REFUSED", "QUERY_OVER"):
+            raise
+        return False
+    return True

@@ -15,7 +15,7 @@ from tests.e2e.test_batch import QUERIES as BATCH_QUERIES
 from tests.e2e.test_sharing import COUNTS_CASE, HAVING_CASE, PARTS, ROWS_CASE, STREAM, WIDE_CASE
 from tests.grammar.queries import queries
 from tests.grammar.text import Both
-from tests.soak.plan import Batch, Break, Fault, Kind, Nap, Plan, Restart, Visit
+from tests.soak.plan import Batch, Break, Fault, Kind, Move, Nap, Plan, Restart, Visit
 
 SHARING = ("no-share", "strict", "max-share", "net", "sana")
 CONTAINING = ("max-share", "sana")
@@ -29,6 +29,7 @@ NAP_BEATS = (48, 80)
 SUBMITTED_WITHIN_S = 14.0
 PAUSE_AFTER_S, PAUSED_S = (0.0, 10.0), (1.0, 12.0)
 CANCEL_AFTER_S = (2.0, 15.0)
+MOVE_AFTER_S = (0.5, 20.0)
 
 FAULTS = (1, 5)
 BEFORE_S = (0.5, 6.0)
@@ -89,6 +90,18 @@ def _visit(rng: Random, visit: Visit) -> Visit:
         pause=(rng.uniform(*PAUSE_AFTER_S), rng.uniform(*PAUSED_S)) if paused else None,
         cancel_after_s=rng.uniform(*CANCEL_AFTER_S) if cancelled else None,
         sink_site=rng.choice(SITES) if written and visit.start == "history" else None,
+        parts=rng.choice((1, 1, 2)),
+        moves=tuple(_move(rng) for _ in range(rng.choice((0, 0, 1, 2, 4)))),
+    )
+
+
+def _move(rng: Random) -> Move:
+    return Move(
+        rng.uniform(*MOVE_AFTER_S),
+        rng.random(),
+        rng.choice(SITES),
+        without_state=rng.random() < 0.3,
+        parts=rng.choice((0, 0, 0, 1, 2, 3)),
     )
 
 

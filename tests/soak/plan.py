@@ -43,6 +43,20 @@ class Restart:
 
 
 @dataclass(frozen=True, slots=True)
+class Move:
+    """A task of a query is asked to go on at another site, or its merge in other parts."""
+
+    after_s: float
+    """The delay after submission."""
+    place: float
+    """It selects one of the tasks that can be moved, from 0 to 1."""
+    site: str
+    without_state: bool = False
+    parts: int = 0
+    """The merge is to have so many parts; 0: the task is to move."""
+
+
+@dataclass(frozen=True, slots=True)
 class Visit:
     """One query over one stream."""
 
@@ -60,6 +74,9 @@ class Visit:
     cancel_after_s: float | None = None
     sink_site: str | None = None
     """The site of its sink; None: a client reads its results."""
+    parts: int = 1
+    """The value of `merge_parallelism`."""
+    moves: tuple[Move, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +119,8 @@ class Step(NamedTuple):
     number: int
     """Its place in `Plan.asked`."""
     what: str
-    """`submit`, `pause`, `resume` or `cancel`."""
+    """`submit`, `pause`, `resume`, `cancel` or `move`."""
+    move: Move | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +161,7 @@ class Plan:
                     "pause": visit.pause is not None,
                     "cancel": visit.cancel_after_s is not None,
                     "sink": visit.sink_site is not None,
+                    "merge in parts": visit.parts > 1,
                 }
             )
         for batch in self.batches:
@@ -164,5 +183,6 @@ def _steps(number: int, asked: Visit | Batch) -> Iterator[Step]:
         begin_s = asked.at_s + asked.pause[0]
         yield Step(begin_s, number, "pause")
         yield Step(begin_s + asked.pause[1], number, "resume")
+    yield from (Step(asked.at_s + move.after_s, number, "move", move) for move in asked.moves)
     if asked.cancel_after_s is not None:
         yield Step(asked.at_s + asked.cancel_after_s, number, "cancel")

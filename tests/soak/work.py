@@ -19,8 +19,8 @@ from tests.e2e.dataset import FORMATS, HEADER, SITES, Dataset
 from tests.e2e.faults import Scene
 from tests.e2e.oracle import Answer, assert_among, assert_same, connect, expected, rows_of
 from tests.e2e.sinks import NOTHING, half_written, written
-from tests.soak.asking import declare, patiently, submit, unless_over
-from tests.soak.plan import Batch, Kind, Plan, Visit
+from tests.soak.asking import declare, patiently, submit, unless_over, unless_refused
+from tests.soak.plan import Batch, Kind, Move, Plan, Visit
 from tests.soak.streams import generated, generator_ddl, push_ddl, pushed, seconds_from_now
 
 SOLD = "sold"
@@ -88,10 +88,27 @@ class Work:
             time.sleep(max(0.0, begun_s + step.at_s - time.monotonic()))
             if step.what == "submit":
                 self.running[step.number] = self._submit(step.number, self.plan.asked[step.number])
+            elif step.move is not None:
+                self.done[self._move(self.running[step.number].query, step.move)] += 1
             else:
                 query = self.running[step.number].query
                 act = {"pause": query.pause, "resume": query.resume, "cancel": query.cancel}[step.what]
                 self.done[f"{step.what} heard"] += unless_over(act)
+
+    def _move(self, query: selat.Query, move: Move) -> str:
+        """Ask for a move of a query's task, or for other parts of its merge. Returns what became of the request."""
+        tasks = [task.task_id.split(".", 1)[1] for task in patiently(query.info).tasks if task.query_id == query.id]
+        places = sorted(name for name in tasks if name[0] in "mf" or ".d" in name)
+        if not places:
+            return "move of nothing"
+        place = places[int(move.place * len(places))]
+        if move.parts and place[0] == "m":
+            what, stage = "parts", place.split(".", maxsplit=1)[0]
+            ask = partial(self.client.scale_stage, query.id, stage, move.parts, [move.site])
+        else:
+            what = "move without state" if move.without_state else "move"
+            ask = partial(self.client.move_task, query.id, place, move.site, without_state=move.without_state)
+        return f"{what} begun" if unless_refused(ask) else f"{what} refused"
 
     def _submit(self, number: int, asked: Visit | Batch) -> Running:
         name = f"{self.label}_{number}"
@@ -197,6 +214,9 @@ class Work:
         ):
             self.done[word] += text.count(told)
         self.done["rows late"] += info.rows_late
+        for move in patiently(partial(self.client.moves, running.query.id)):
+            kind = "parts" if move.scaled_stage else "derived move" if move.stage.startswith("s") else "move"
+            self.done[f"{kind} {move.step.value.replace('_', ' ')}"] += 1
 
     def left(self) -> list[str]:
         """Descriptions of tasks, operators, slots and files that are left after every query is over."""
@@ -226,7 +246,8 @@ class Work:
 
 def _settings(asked: Visit | Batch) -> str:
     if isinstance(asked, Visit):
-        return f"SET sharing = '{asked.sharing}'; SET sharing_start = '{asked.start}'"
+        parts = f"SET merge_parallelism = {asked.parts}"
+        return f"SET sharing = '{asked.sharing}'; SET sharing_start = '{asked.start}'; {parts}"
     return f"SET sharing = 'net'; SET batch_scheduler = '{asked.scheduler}'; SET split_size = 0.05"
 
 
