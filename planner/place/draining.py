@@ -28,8 +28,6 @@ class WorkKind(Enum):
 
 _MOVABLE = frozenset({WorkKind.MERGE, WorkKind.FINAL, WorkKind.REDUCE, WorkKind.DERIVE, WorkKind.LEASE})
 
-_STAYS = "it could run elsewhere, but does not move while it runs; it ends with the queries that need it"
-
 _MOVES = "it moves to another site, where one has a slot for it, or ends with the queries that need it"
 
 _REASONS = {
@@ -40,7 +38,7 @@ _REASONS = {
     WorkKind.SINK: "{subject} is bound here; it ends with its query",
     WorkKind.MERGE: _MOVES,
     WorkKind.FINAL: _MOVES,
-    WorkKind.DERIVE: _STAYS,
+    WorkKind.DERIVE: _MOVES,
     WorkKind.REDUCE: "it could run elsewhere, but does not move; it ends by itself",
     WorkKind.RESULTS: "the gateway keeps them for clients; they go some time after the end of their query",
     WorkKind.STREAM: "clients push {subject} here; it ends when the stream is dropped",

@@ -64,6 +64,8 @@ class Flow:
     arrived: float = 0.0
     passed: float = 0.0
     """Rows that operators behind sources took."""
+    dropped: float = 0.0
+    """Rows of sources that were dropped before a link."""
     tasks: dict[TaskId, _Task] = field(default_factory=dict)
     channels: dict[Edge, _Channel] = field(default_factory=dict)
 
@@ -84,6 +86,22 @@ class Flow:
             elif node.group not in paused:
                 self._take(node, task)
         self._carry(links)
+
+    @property
+    def operators(self) -> frozenset[Group]:
+        return frozenset(node.group for node in self.graph.nodes if node.role is Role.OPERATOR)
+
+    def drop(self, rates: Mapping[str, float], after_s: float) -> None:
+        """Drop what sources have given out and would wait longer than that, of the rows that have not left yet."""
+        for (writer, reader), channel in self.channels.items():
+            node = self.graph.node(writer)
+            if node.role is not Role.SOURCE:
+                continue
+            due = rates[node.site] / len(self.graph.tasks(self.graph.node(reader).group))
+            excess = min(channel.produced - channel.taken - due * after_s, channel.produced - channel.stored)
+            if excess > 0:
+                channel.produced -= excess
+                self.dropped += excess
 
     def _give(self, node: Node, task: _Task, rows: float) -> None:
         task.rows_out += rows

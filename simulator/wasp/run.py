@@ -33,6 +33,10 @@ class Scene:
     """None: nothing is done."""
     shadow: bool = True
     """A task that moves goes on until the new one takes over; False: it stands still meanwhile."""
+    lost_s: tuple[float, float] | None = None
+    """From when until when no site has a slot: no operator works."""
+    drop_after_s: float | None = None
+    """Rows that would wait longer before a link are dropped; None: none are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,8 @@ class Outcome:
     """Every half second."""
     ratio: float
     """Rows that passed over rows that arrived."""
+    dropped: float
+    """Rows that were dropped over rows that arrived."""
     acts: tuple[Act, ...]
     tasks: int
     """Of operators, at the end."""
@@ -83,19 +89,23 @@ def run(scene: Scene, seed: int) -> Outcome:
     rng = Random(seed)
     world = World.drawn(rng)
     flow = Flow(query(scene.load, EDGES, _near(world), CENTRES[0]), scene.load)
-    loop = _Loop(scene, world)
+    loop = _Loop(scene)
     delays, settings = [], scene.settings
     for step in range(int(scene.seconds / STEP_S)):
         at_s = step * STEP_S
         links = world.links(scene.links, at_s)
         rates = dict.fromkeys(EDGES, RATE * scene.rates(at_s))
         loop.finish(flow)
-        flow.step(rates, links, loop.paused)
+        lost = scene.lost_s is not None and scene.lost_s[0] <= at_s < scene.lost_s[1]
+        flow.step(rates, links, flow.operators if lost else loop.paused)
+        if scene.drop_after_s is not None:
+            flow.drop(rates, scene.drop_after_s)
         delays.append(flow.delay_s(links, rates))
         if settings is not None and flow.at_s % settings.interval_s < STEP_S:
-            loop.look(flow, links, settings)
+            loop.look(flow, links, settings, {} if lost else world.slots)
     operators = sum(1 for node in flow.graph.nodes if node.inputs) - 1
-    return Outcome(tuple(delays), flow.passed / flow.arrived, tuple(loop.acts), operators)
+    ratio, dropped = flow.passed / flow.arrived, flow.dropped / flow.arrived
+    return Outcome(tuple(delays), ratio, dropped, tuple(loop.acts), operators)
 
 
 def _near(world: World) -> list[str]:
@@ -115,8 +125,8 @@ def _near(world: World) -> list[str]:
 class _Loop:
     """Looks, decides, and carries out."""
 
-    def __init__(self, scene: Scene, world: World) -> None:
-        self._scene, self._world = scene, world
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
         self._memory = Memory()
         self._before: Seen | None = None
         self._moving: dict[Group, tuple[float, Option]] = {}
@@ -126,7 +136,7 @@ class _Loop:
     def paused(self) -> frozenset[Group]:
         return frozenset() if self._scene.shadow else frozenset(self._moving)
 
-    def look(self, flow: Flow, links: Links, settings: Settings) -> None:
+    def look(self, flow: Flow, links: Links, settings: Settings, slots: Mapping[str, int]) -> None:
         before, self._before = self._before, flow.seen()
         if before is None:
             return
@@ -134,7 +144,7 @@ class _Loop:
         for node in flow.graph.nodes:
             if node.inputs:
                 used[node.site] = used.get(node.site, 0) + 1
-        free = {site: max(0, number - used.get(site, 0)) for site, number in self._world.slots.items()}
+        free = {site: max(0, number - used.get(site, 0)) for site, number in slots.items()}
         moving = frozenset(self._moving)
         found = decide(Situation((flow.graph,), before, self._before, links, free, moving), self._memory, settings)
         self._memory = found.memory

@@ -54,3 +54,20 @@ def test_what_waits_goes_to_the_new_tasks() -> None:
     assert sum(c.produced - c.taken for c in flow.channels.values()) == pytest.approx(waiting)
     assert [n.site for n in flow.graph.tasks(("ysb", "c0"))] == ["d5", "d5", "d6"]
     assert flow.graph.node(TaskId("ysb", "m")).inputs[-3:] == tuple(n.id for n in flow.graph.tasks(("ysb", "c0")))
+
+
+def test_while_all_slots_are_lost_nothing_passes_and_nothing_moves() -> None:
+    """Afterwards what waited passes, without a row being dropped."""
+    lost = replace(STEP, rates=phases(0.7, each_s=300), seconds=600, lost_s=(120.0, 180.0))
+    found = run(lost, 0)
+    assert found.mean_s(150, 180) > 40
+    assert not any(120 <= act.at_s < 180 for act in found.acts)
+    assert found.dropped == 0
+    assert found.ratio > 0.98
+
+
+def test_a_system_that_drops_has_less_delay_and_loses_rows() -> None:
+    none, drops = run(replace(STEP, settings=None), 0), run(replace(STEP, settings=None, drop_after_s=10.0), 0)
+    assert none.dropped == 0
+    assert 0 < drops.dropped < 0.5
+    assert drops.mean_s(300, 600) < none.mean_s(300, 600) / 2

@@ -1,0 +1,182 @@
+"""A merge goes from site to site while clients read and a sink writes: they notice nothing of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import selat
+from selat.client.moves import MoveStep, TaskMove
+from tests.e2e import oracle
+from tests.e2e.cluster import wait_until
+from tests.e2e.faults import Scene, kill
+from tests.e2e.oracle import assert_same, expected, rows_of
+from tests.e2e.sinks import half_written, insert, written
+from tests.e2e.test_sharing import COUNTS, ORACLE_COUNTS, STREAM
+
+pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(900)]
+
+PUSHED_AT = ("us", "eu")
+ROUTE = ("eu", "us", "asia", "us")
+DDL = (
+    "CREATE STREAM {name} (id BIGINT, ts TIMESTAMP, product STRING, quantity INT,"
+    " WATERMARK FOR ts AS ts - INTERVAL '5 seconds') WITH ('connector' = 'push') AT us, AT eu"
+)
+
+
+class Reader(threading.Thread):
+    """A client that follows a query from its beginning, and remembers its place after each batch."""
+
+    def __init__(self, address: str, query: str) -> None:
+        super().__init__(daemon=True)
+        self._address = address
+        self._query = query
+        self.batches: list[pa.RecordBatch] = []
+        self.cursors: list[selat.Cursor] = []
+        self.failed: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            with selat.connect(self._address) as client, client.query(self._query).results() as results:
+                for batch in results:
+                    self.batches.append(batch.batch)
+                    self.cursors.append(batch.cursor)
+        except Exception as error:  # noqa: BLE001 - the test tells it
+            self.failed = error
+
+    @property
+    def table(self) -> pa.Table:
+        return pa.Table.from_batches(self.batches)
+
+
+class Journey:
+    """Two queries over a stream that the test pushes: a client reads one, the other writes into a sink."""
+
+    def __init__(self, scene: Scene, client: selat.Client, name: str, directory: Path) -> None:
+        self._client = client
+        self._name = name
+        self._db = oracle.connect(scene.dataset)
+        self._directory = directory
+        client.sql(DDL.format(name=name))
+        client.sql("SET sharing = 'no-share'")
+        text = COUNTS.replace(STREAM, name)
+        client.sql(
+            f"CREATE SINK sink_{name} AT asia "
+            f"WITH ('connector' = 'parquet', 'path' = '{directory}', 'roll_interval' = '1 second')"
+        )
+        read, self.writing = client.sql(text), insert(client, f"sink_{name}", text)
+        assert isinstance(read, selat.Query)
+        self.read = read
+        self.reader = Reader(scene.cluster.address, read.id)
+        self.reader.start()
+        self._rows = {site: self._rows_of(site) for site in PUSHED_AT}
+        self._producers = {site: client.push(name, site) for site in PUSHED_AT}
+
+    def _rows_of(self, site: str) -> pa.Table:
+        found = self._db.sql(f"SELECT id, ts, product, quantity FROM orders WHERE site = '{site}' ORDER BY ts")
+        return found.to_arrow_table()
+
+    def push(self, part: int, parts: int) -> None:
+        """Send one of so many parts of the rows, and wait until windows of it are out."""
+        before = self.read.info().rows_out
+        for site, rows in self._rows.items():
+            first, until = rows.num_rows * part // parts, rows.num_rows * (part + 1) // parts
+            self._producers[site].send(rows.slice(first, until - first))
+        wait_until(lambda: self.read.info().rows_out > before)
+
+    def move(self, site: str, *, without_state: bool = False) -> list[TaskMove]:
+        """Have the merges of both queries go to a site, at the same time; returns their moves as they begin."""
+        begun = []
+        for query in (self.read, self.writing):
+            here = next(task.site for task in query.info().tasks if task.stage_id == "m1")
+            if here != site:
+                begun.append(self._client.move_task(query.id, "m1", site, without_state=without_state))
+        return begun
+
+    def moved(self, begun: list[TaskMove]) -> None:
+        """Wait until these moves are over."""
+        for move in begun:
+            wait_until(lambda move=move: self._now(move).step.over)
+            assert self._now(move).step is MoveStep.MOVED, self._now(move)
+
+    def _now(self, move: TaskMove) -> TaskMove:
+        return next(m for m in self._client.moves(move.query_id) if m.asked_at == move.asked_at)
+
+    def finish(self) -> None:
+        """End the stream, and compare what each reader got with the oracle's answer."""
+        for producer in self._producers.values():
+            producer.finish()
+        wanted = expected(self._only_pushed(), ORACLE_COUNTS)
+        self.reader.join(timeout=120)
+        assert self.reader.failed is None
+        assert not self.reader.is_alive()
+        assert_same(rows_of(self.reader.table), wanted, "the client that followed")
+        assert_same(rows_of(self.read.results().arrow()), wanted, "a client that comes afterwards")
+        info = self.writing.wait()
+        assert info.state is selat.QueryState.FINISHED, info.reason
+        assert_same(written(self._db, self._directory), wanted, "the sink")
+        assert half_written(self._directory) == []
+        self._old_cursors()
+        self._client.drop(f"sink_{self._name}")
+        self._client.drop(self._name)
+
+    def _only_pushed(self) -> duckdb.DuckDBPyConnection:
+        sites = ", ".join(f"'{site}'" for site in PUSHED_AT)
+        self._db.execute(f"CREATE OR REPLACE TEMP VIEW orders AS SELECT * FROM memory.orders WHERE site IN ({sites})")
+        return self._db
+
+    def _old_cursors(self) -> None:
+        """Whoever goes on from a place that was reached before, or during, any move gets the rest, once."""
+        count = len(self.reader.batches)
+        for place in {0, count // 3, 2 * count // 3, count - 1}:
+            rest = self.read.results(cursor=self.reader.cursors[place]).arrow()
+            whole = pa.Table.from_batches(self.reader.batches[: place + 1])
+            assert rows_of(pa.concat_tables([whole, rest])) == rows_of(self.reader.table), f"from batch {place} on"
+
+
+def travelled(journey: Journey, after: Callable[[str], None] = lambda site: None) -> None:
+    """All of it: moves while rows come and while none do, with and without state."""
+    parts = len(ROUTE) + 1
+    for number, site in enumerate(ROUTE):
+        journey.push(number, parts)
+        # While no rows come, no window closes, and what has no state waits for windows.
+        begun = journey.move(site)
+        after(site)
+        journey.moved(begun)
+    journey.push(parts - 1, parts)
+    journey.finish()
+
+
+def test_readers_and_a_sink_notice_nothing_of_moves(calm: Scene, calm_client: selat.Client, tmp_path: Path) -> None:
+    travelled(Journey(calm, calm_client, "moved", tmp_path / "sink"))
+
+
+def test_a_merge_moves_without_state_while_rows_come(calm: Scene, calm_client: selat.Client, tmp_path: Path) -> None:
+    journey = Journey(calm, calm_client, "moved_late", tmp_path / "sink")
+    journey.push(0, 8)
+    begun = journey.move("asia", without_state=True)
+    for part in range(1, 7):
+        journey.push(part, 8)
+    journey.moved(begun)
+    journey.push(7, 8)
+    journey.finish()
+
+
+@pytest.mark.long
+@pytest.mark.kills
+def test_nor_of_moves_with_restarts_between(isolated: Scene, isolated_client: selat.Client, tmp_path: Path) -> None:
+    """The site that a task moves to is killed while it moves, and the master, too, every other time."""
+    killed: list[str] = []
+
+    def after(site: str) -> None:
+        names = [f"agent-{site}", *(["master"] if len(killed) % 2 else [])]
+        killed.append(site)
+        kill(isolated.cluster, *names)
+
+    travelled(Journey(isolated, isolated_client, "moved_and_killed", tmp_path / "sink"), after)
+    assert killed == list(ROUTE)
