@@ -125,7 +125,7 @@ def _input_to_proto(item: ChannelInput) -> site_pb2.ChannelInput:
 
 
 def _merge_to_proto(merge: Merge) -> site_pb2.MergeSpec:
-    shifted = merge.offset or merge.cumulates or (merge.panes and merge.pane != merge.period)
+    shifted = merge.offset or merge.cumulates or merge.months or (merge.panes and merge.pane != merge.period)
     return site_pb2.MergeSpec(
         window_column="" if merge.panes or shifted else merge.window_column,
         window_us=duration_us(merge.window),
@@ -149,4 +149,5 @@ def _shifted(merge: Merge) -> site_pb2.ShiftedWindows:
         panes=merge.panes,
         offset_us=duration_us(merge.offset),
         cumulates=merge.cumulates,
+        months=merge.months,
     )

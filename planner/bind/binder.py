@@ -33,6 +33,9 @@ class Window:
     """The length itself when windows follow one another; else it is shorter."""
     offset: timedelta = timedelta(0)
     """A window begins so long after 1970 began; shorter than the slide."""
+    months: int = 0
+    """It is so many calendar months, from January on; 0: it has one length. Then `length` is that of the longest, and
+    where the start stands for a window, that is `length` before its end."""
 
     @property
     def cumulates(self) -> bool:
@@ -75,12 +78,12 @@ class Window:
     @property
     def words(self) -> str:
         """Length, slide and offset, for people."""
-        return format_windows(self.length, self.slide, self.offset, cumulates=self.cumulates)
+        return format_windows(self.length, self.slide, self.offset, cumulates=self.cumulates, months=self.months)
 
     def like(self, other: Window) -> bool:
         """Whether windows of both begin and end at the same instants."""
-        own = (self.length, self.slide, self.offset, self.cumulates)
-        return own == (other.length, other.slide, other.offset, other.cumulates)
+        own = (self.length, self.slide, self.offset, self.cumulates, self.months)
+        return own == (other.length, other.slide, other.offset, other.cumulates, other.months)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,29 +14,23 @@ from planner.bind.binder import Window, is_event_time
 from planner.bind.scope import Scope
 from planner.sql.dialect import exp
 from planner.sql.refusals import function_name
+from planner.values.months import LONGEST
 
 _SECOND, _MINUTE, _HOUR, _DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 _WEEK = timedelta(days=7)
 _MONDAY = timedelta(days=4)
 """1970 began on a Thursday."""
 _TRUNCATED = {"second": _SECOND, "minute": _MINUTE, "hour": _HOUR, "day": _DAY, "dd": _DAY, "week": _WEEK}
-_LONGER = frozenset(["month", "mon", "mm", "quarter", "year", "yyyy", "yy"])
+_MONTHS = {"month": 1, "mon": 1, "mm": 1, "quarter": 3, "year": 12, "yyyy": 12, "yy": 12}
 _FORMAT = re.compile(r"(?:yyyy|y)\W*MM\W*dd(?P<hour>(?:\W|'\w*')*HH(?P<minute>\W*mm(?P<second>\W*ss)?)?)?")
-_LONGER_FORMAT = re.compile(r"(?:yyyy|yy|y)(\W*(?:MM|M|QQ|Q))?")
+_LONGER_FORMAT = re.compile(r"(?:yyyy|y)(?:\W*(?P<part>MM|M|QQ|Q))?")
+_MONTHS_OF_FORMAT = {"MM": 1, "M": 1, "QQ": 3, "Q": 3, None: 12}
 
 
 def calendar_window(keys: Iterable[exp.Expr], scope: Scope) -> Window | None:
     """The window that bound keys say, the shortest if several do; None: no key does."""
     found = [window for key in keys if (window := _window(key, scope)) is not None]
     return min(found, key=lambda window: window.length, default=None)
-
-
-def is_of_longer_unit(key: exp.Expr, scope: Scope) -> bool:
-    """Return whether a bound key is the same for all rows of a month, a quarter or a year."""
-    name, text = _call(key, scope)
-    if name == "date_trunc":
-        return text.lower() in _LONGER
-    return name == "date_format" and _LONGER_FORMAT.fullmatch(text) is not None
 
 
 def _window(key: exp.Expr, scope: Scope) -> Window | None:
@@ -49,9 +43,22 @@ def _window(key: exp.Expr, scope: Scope) -> Window | None:
     elif name == "date_format" and (parts := _FORMAT.fullmatch(text)) is not None:
         length = _SECOND if parts["second"] else _MINUTE if parts["minute"] else _HOUR if parts["hour"] else _DAY
     if length is None:
-        return None
+        return _of_months(key, name, text)
     offset = _MONDAY if length == _WEEK else timedelta(0)
     return Window(key.unnest(), length, length, offset)
+
+
+def _of_months(key: exp.Expr, name: str, text: str) -> Window | None:
+    """The window of a key that is the same for all rows of a month, a quarter or a year; None for any other."""
+    months: int | None = None
+    if name == "date_trunc":
+        months = _MONTHS.get(text.lower())
+    elif name == "date_format" and (parts := _LONGER_FORMAT.fullmatch(text)) is not None:
+        months = _MONTHS_OF_FORMAT[parts["part"]]
+    if months is None:
+        return None
+    longest = LONGEST[months]
+    return Window(key.unnest(), longest, longest, months=months)
 
 
 def _call(key: exp.Expr, scope: Scope) -> tuple[str, str]:

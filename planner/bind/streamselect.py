@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from planner.bind.binder import Binder, Window, event_time_of, window_of
-from planner.bind.calendar import calendar_window, is_of_longer_unit
+from planner.bind.calendar import calendar_window
 from planner.bind.clauses import (
     WINDOW_HINT,
     bind_where,
@@ -29,8 +29,6 @@ from planner.graph.expressions import conjuncts, first_aggregate
 from planner.sql.blocks import block_nodes
 from planner.sql.dialect import exp
 from planner.sql.refusals import DISTINCT_HINT, function_name, refuse
-
-LONGER_UNIT_HINT = "GROUP BY date(ts), ... is complete with each day; add up the days where they are read."
 
 
 def bind_stream_select(
@@ -130,10 +128,6 @@ def _check_grouping(tree: exp.Select, query: StreamSelect, window_keys: Sequence
     if not window_keys:
         if tree.args.get("group") is None:
             raise refuse(tree.expressions[0], source, "SELECT DISTINCT needs the window as a column", DISTINCT_HINT)
-        longer = next((key for key in query.keys if is_of_longer_unit(key, query.scope)), None)
-        if longer is not None:
-            message = "months, quarters and years have no fixed length, and close no groups yet"
-            raise refuse(longer, source, message, LONGER_UNIT_HINT)
         raise refuse(tree.args["group"], source, "GROUP BY over a stream needs a window", WINDOW_HINT)
     _check_cumulative(window_keys, query)
     check_grouping_calls(query.results, query.keys, query.sets, source)

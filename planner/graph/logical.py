@@ -33,13 +33,15 @@ from planner.sql.dialect import exp
 class Windows:
     """Windows of this length; one begins every `slide`, shifted by `offset`.
 
-    Cumulative ones begin every `length`, and end `slide` after one another.
+    Cumulative ones begin every `length`, and end `slide` after one another. Those of `months` are so many calendar
+    months; 0: they have one length.
     """
 
     length: timedelta
     slide: timedelta
     offset: timedelta = timedelta(0)
     cumulates: bool = False
+    months: int = 0
 
 
 @dataclass(frozen=True, slots=True)

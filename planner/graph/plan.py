@@ -102,6 +102,9 @@ class Merge:
     cumulates: bool = False
     """One begins every `window`, and those that begin together end `slide` after one another. Rows are of panes; what
     stands for a window in `window_column` is so long before its end as the longest is."""
+    months: int = 0
+    """A window is so many calendar months; 0: it has one length. `window` is the length of the longest, and what stands
+    for a window in `window_column` is so long before its end."""
 
     @property
     def period(self) -> timedelta:

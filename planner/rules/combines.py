@@ -102,6 +102,7 @@ class _Combines:
                 "",
                 combine=self.combine,
                 offset=merge.offset % period,
+                months=merge.months,
             ),
             columns=source.columns,
             body=replace(self.combine, bins=bins if last else (), numbered=True),

@@ -33,6 +33,7 @@ def add_merge(plan: Stages, query: StreamSelect) -> str:
         panes=window.overlaps,
         offset=window.offset,
         cumulates=window.cumulates,
+        months=window.months,
     )
     if len(parts.views) > 1:
         merge = replace(merge, views=parts.views)

@@ -121,7 +121,7 @@ def _final(stage: Stage, top: Operator, cuts: Sequence[Cut], made: Sequence[Stag
         kind=StageKind.FINAL,
         pinned=(),
         inputs=tuple(StageInput(part.id, found.view) for part, found in zip(made, cuts, strict=True)),
-        merge=Merge(WINDOW_START, merge.window, "", merge.slide, views, offset=merge.offset),
+        merge=Merge(WINDOW_START, merge.window, "", merge.slide, views, offset=merge.offset, months=merge.months),
         body=top,
     )
 
@@ -148,6 +148,7 @@ def _part(stage: Stage, found: Cut, stage_id: str) -> Stage:
             panes=merge.panes,
             offset=merge.offset,
             cumulates=merge.cumulates,
+            months=merge.months,
         ),
         body=_with_views(found.body, found),
     )

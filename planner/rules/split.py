@@ -11,7 +11,7 @@ from planner.bind.groupingsets import GroupingSets
 from planner.bind.layers import over_rows
 from planner.bind.selects import Select, StreamSelect
 from planner.bind.windowkeys import WINDOW_FIELDS
-from planner.bind.windowparts import window_part
+from planner.bind.windowparts import pane_start, window_part
 from planner.functions.aggregates import MERGEABLE
 from planner.functions.traits import RANKS
 from planner.graph.aggregates import Call, split_call
@@ -167,10 +167,10 @@ class Split:
                 ordered. False: they are made where they are merged, of the rows of closed windows.
         """
         window, *others = self.read
+        start: exp.Expr = exp.Dot(this=window.copy(), expression=name_node(WINDOW_FIELDS[0]))
         if sent:
             assert self.query.window is not None
-            window = self.query.window.panes
-        start = exp.Dot(this=window.copy(), expression=name_node(WINDOW_FIELDS[0]))
+            start = pane_start(self.query.window)
         items = [Named(WINDOW_START, change(start))]
         items += [Named(name, change(node)) for node, name in zip(others, self.names, strict=True)]
         return PartialAggregate(

@@ -148,4 +148,4 @@ def _layer(layer: Layer, rows: LogicalOperator) -> LogicalOperator:
 
 
 def _windows(window: Window) -> logical.Windows:
-    return logical.Windows(window.length, window.slide, window.offset, window.cumulates)
+    return logical.Windows(window.length, window.slide, window.offset, window.cumulates, window.months)

@@ -182,6 +182,7 @@ def _merge_parts(stage: Stage, places: Sequence[str], form: Form | None) -> list
         *([f"shifted {merge.offset}"] if merge.offset else []),
         *(["panes"] if merge.panes else []),
         *(["cumulative"] if merge.cumulates else []),
+        *([f"{merge.months} months"] if merge.months else []),
         *(str(required.get(place)) for place in places),
     ]
     return parts if form is not None else [*parts, merge.combine_sql]

@@ -15,6 +15,7 @@ UNITS = {
     "DAY": timedelta(days=1),
     "WEEK": timedelta(weeks=1),
 }
+_MONTHS = {1: "a month", 3: "a quarter", 12: "a year"}
 _PART = re.compile(r"\s*(\d+(?:\.\d{1,6})?)\s+([A-Za-z]+)\s*")
 _MAX = timedelta(days=3650)
 _MAX_DIGITS = 15
@@ -41,10 +42,17 @@ def pane_of(length: timedelta, slide: timedelta) -> timedelta:
 
 
 def format_windows(
-    length: timedelta, slide: timedelta, offset: timedelta = timedelta(0), *, cumulates: bool = False
+    length: timedelta,
+    slide: timedelta,
+    offset: timedelta = timedelta(0),
+    *,
+    cumulates: bool = False,
+    months: int = 0,
 ) -> str:
     """The length of windows, how often one begins where that is not the length, and how far they are shifted; of
-    cumulative windows how often one ends."""
+    cumulative windows how often one ends. Those of months have a name."""
+    if months:
+        return _MONTHS[months]
     if cumulates:
         return f"up to {format_interval(length)} in steps of {format_interval(slide)}"
     every = f" every {format_interval(slide)}" if slide != length else ""

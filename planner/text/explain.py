@@ -98,6 +98,7 @@ def _merge_json(merge: Merge | None) -> dict[str, Any] | None:
         "offset_s": merge.offset.total_seconds(),
         "panes": merge.panes,
         "cumulates": merge.cumulates,
+        "months": merge.months,
         "combine_sql": merge.combine_sql,
         "views": [
             {"view": view.view, "combine_sql": view.combine_sql, "required": view.required} for view in merge.views
@@ -108,7 +109,7 @@ def _merge_json(merge: Merge | None) -> dict[str, Any] | None:
 def _merge_text(merge: Merge | None) -> str:
     if merge is None:
         return ""
-    windows = format_windows(merge.window, merge.period, merge.offset, cumulates=merge.cumulates)
+    windows = format_windows(merge.window, merge.period, merge.offset, cumulates=merge.cumulates, months=merge.months)
     return f"emits each window of {windows} once, when it closes"
 
 

@@ -90,7 +90,9 @@ def _line(operator: LogicalOperator) -> str:
 
 
 def _window(windows: Windows) -> str:
-    return format_windows(windows.length, windows.slide, windows.offset, cumulates=windows.cumulates)
+    return format_windows(
+        windows.length, windows.slide, windows.offset, cumulates=windows.cumulates, months=windows.months
+    )
 
 
 def _join(join: Join) -> str:

@@ -1521,7 +1521,7 @@ class MergeSpec(_message.Message):
 
     @_builtins.property
     def shifted(self) -> Global___ShiftedWindows:
-        """In the place of both columns, where windows are shifted or cumulative, or the slide does not divide the length."""
+        """In the place of both columns, where windows are shifted, cumulative or of months, or the slide does not divide the length."""
 
     def __init__(
         self,
@@ -1555,6 +1555,7 @@ class ShiftedWindows(_message.Message):
     PANES_FIELD_NUMBER: _builtins.int
     OFFSET_US_FIELD_NUMBER: _builtins.int
     CUMULATES_FIELD_NUMBER: _builtins.int
+    MONTHS_FIELD_NUMBER: _builtins.int
     column: _builtins.str
     panes: _builtins.bool
     """The column has the start of a row's pane, as long as the greatest common divisor of the windows' length and slide."""
@@ -1564,6 +1565,8 @@ class ShiftedWindows(_message.Message):
     """A window begins every length, and those that begin together end a slide after one another. What stands for a window
     in the column is so long before its end as the longest is.
     """
+    months: _builtins.int
+    """A window is so many calendar months, from January on. What stands for a window in the column is the length before its end."""
     def __init__(
         self,
         *,
@@ -1571,10 +1574,11 @@ class ShiftedWindows(_message.Message):
         panes: _builtins.bool = ...,
         offset_us: _builtins.int = ...,
         cumulates: _builtins.bool = ...,
+        months: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["column", b"column", "cumulates", b"cumulates", "offset_us", b"offset_us", "panes", b"panes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["column", b"column", "cumulates", b"cumulates", "months", b"months", "offset_us", b"offset_us", "panes", b"panes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

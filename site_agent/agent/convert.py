@@ -202,4 +202,5 @@ def _window(message: site_pb2.MergeSpec) -> WindowSpec:
         over_ranges_sql=message.over_ranges_sql,
         offset_us=message.shifted.offset_us,
         cumulates=message.shifted.cumulates,
+        months=message.shifted.months,
     )

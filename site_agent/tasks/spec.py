@@ -9,6 +9,7 @@ from math import gcd
 
 from contract.tasks import ReadFrom
 from planner.graph.clientplan import ClientPlan
+from planner.values.months import begins_us, ends_us
 from planner.values.stages import StageKind
 from site_agent.channels.pace import QueryReaders
 from site_agent.connectors.sources import Split
@@ -87,6 +88,9 @@ class WindowSpec:
     cumulates: bool = False
     """True: a window begins every `length_us`, and those that begin together end `slide_us` after one another. What
     stands for a window in `column` is `length_us` before its end."""
+    months: int = 0
+    """A window is so many calendar months, from January on; 0: windows have one length. What stands for a window in
+    `column` is `length_us`, the length of the longest, before its end."""
 
     @property
     def pane_us(self) -> int:
@@ -95,25 +99,33 @@ class WindowSpec:
 
     def next_start_us(self, instant_us: int) -> int:
         """The start of the first window that begins after an instant."""
+        if self.months:
+            return ends_us(instant_us, self.months)
         every_us = self.length_us if self.cumulates else self.slide_us
         return ((instant_us - self.offset_us) // every_us + 1) * every_us + self.offset_us
 
     def start_us(self, end_us: int) -> int:
         """The start of the window with that end."""
+        if self.months:
+            return begins_us(end_us - 1, self.months)
         return self.next_start_us(end_us - 1) - self.length_us if self.cumulates else end_us - self.length_us
 
     def first_open_us(self, watermark_us: int) -> int:
         """The start of the first window that a watermark does not end."""
+        if self.months:
+            return self.last_end_us(watermark_us)
         return self.start_us(self.last_end_us(watermark_us) + self.slide_us)
 
     def last_end_us(self, watermark_us: int) -> int:
         """The end of the last window that a watermark ends."""
+        if self.months:
+            return begins_us(watermark_us, self.months)
         past_us = self.offset_us + self.length_us
         return (watermark_us - past_us) // self.slide_us * self.slide_us + past_us
 
     def all_before_us(self, start_us: int) -> int:
         """A watermark that ends all windows that begin before that start, and none that begins there or later."""
-        return start_us if self.cumulates else start_us + self.length_us - 1
+        return start_us if self.cumulates or self.months else start_us + self.length_us - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,19 @@ product) AS d GROUP BY m
 SELECT m, max(n) AS most FROM (SELECT date_trunc('minute', ts) AS m, product, count(*) AS n FROM orders GROUP BY ALL)
 GROUP BY m
 
+-- name: months_as_keys
+SELECT date_format(ts, 'yyyy-MM') AS m, date_trunc('YEAR', ts) AS y, product, count(*) AS n FROM orders
+GROUP BY m, y, product
+-- oracle
+SELECT strftime(ts, '%Y-%m') AS m, date_trunc('year', ts) AS y, product, count(*) AS n FROM orders GROUP BY ALL
+
+-- name: best_of_quarters
+SELECT q, product, n FROM (SELECT date_trunc('QUARTER', ts) AS q, product, count(*) AS n FROM orders GROUP BY q,
+product) AS d QUALIFY rank() OVER (PARTITION BY q ORDER BY n DESC) <= 2
+-- oracle
+SELECT q, product, n FROM (SELECT date_trunc('quarter', ts) AS q, product, count(*) AS n FROM orders GROUP BY ALL)
+QUALIFY rank() OVER (PARTITION BY q ORDER BY n DESC) <= 2
+
 -- name: join
 SELECT window.start AS s, p.category, count(*) AS n, sum(o.quantity * o.price) AS total FROM orders o JOIN
 products p ON o.product = p.product GROUP BY window(o.ts, '30 seconds'), p.category

@@ -49,6 +49,34 @@ def test_a_key_closes_with_its_unit(key: str, length: timedelta, offset: timedel
     assert (merge.window, merge.period, merge.offset, merge.panes) == (length, length, offset, False)
 
 
+@pytest.mark.parametrize(
+    ("key", "length", "months"),
+    [
+        ("date_trunc('MONTH', ts)", timedelta(days=31), 1),
+        ("date_trunc('mon', ts)", timedelta(days=31), 1),
+        ("date_format(ts, 'yyyy-MM')", timedelta(days=31), 1),
+        ("date_format(ts, 'yyyyMM')", timedelta(days=31), 1),
+        ("date_trunc('QUARTER', ts)", timedelta(days=92), 3),
+        ("date_format(ts, 'yyyy-QQ')", timedelta(days=92), 3),
+        ("date_trunc('YEAR', ts)", timedelta(days=366), 12),
+        ("date_format(ts, 'yyyy')", timedelta(days=366), 12),
+        ("date_trunc('YEAR', ts), date_trunc('MONTH', ts)", timedelta(days=31), 1),
+    ],
+)
+def test_months_quarters_and_years_close_with_their_last_day(key: str, length: timedelta, months: int) -> None:
+    merge = draft_of(f"SELECT k, count(*) AS n FROM s GROUP BY {key}, k", CATALOG).stages[-1].merge
+    assert merge is not None
+    assert (merge.window, merge.period, merge.months, merge.panes) == (length, length, months, False)
+
+
+def test_months_and_quarters_are_different_windows() -> None:
+    text = (
+        "SELECT a.n FROM (SELECT date_trunc('MONTH', ts) AS m, count(*) AS n FROM s GROUP BY m) AS a JOIN "
+        "(SELECT date_trunc('QUARTER', ts) AS q, count(*) AS n FROM r GROUP BY q) AS b ON a.m = b.q"
+    )
+    assert_refused(text, "the windows that are joined differ: a month and a quarter", CATALOG)
+
+
 def test_what_is_sent_is_that_of_windows() -> None:
     by_day = draft_of("SELECT date(ts) AS day, k, count(*) AS n FROM s GROUP BY day, k", CATALOG)
     windows = draft_of("SELECT k, count(*) AS n FROM s GROUP BY window(ts, '1 day'), k", CATALOG)
@@ -77,9 +105,8 @@ def test_it_is_a_window_wherever_one_is_needed(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("SELECT date_trunc('MONTH', ts) AS m, count(*) AS n FROM s GROUP BY m", "no fixed length"),
-        ("SELECT date_format(ts, 'yyyy-MM') AS m, count(*) AS n FROM s GROUP BY m", "no fixed length"),
-        ("SELECT date_format(ts, 'yyyy') AS m, count(*) AS n FROM s GROUP BY m", "no fixed length"),
+        ("SELECT date_format(ts, 'yy') AS m, count(*) AS n FROM s GROUP BY m", "needs a window"),
+        ("SELECT month(ts) AS m, count(*) AS n FROM s GROUP BY m", "needs a window"),
         ("SELECT date_format(ts, 'MM-dd') AS m, count(*) AS n FROM s GROUP BY m", "needs a window"),
         ("SELECT date_format(ts, 'yyyy-MM-dd mm') AS m, count(*) AS n FROM s GROUP BY m", "needs a window"),
         ("SELECT hour(ts) AS h, count(*) AS n FROM s GROUP BY h", "needs a window"),
@@ -127,3 +154,31 @@ def test_groups_of_a_unit_are_those_of_the_query(
     load_whole(db, stream)
     found = run_draft(db, draft_of(text, STREAMS, parts=split), {"s": stream}, lambda count: int(count * share))
     assert found == fetch(db, to_duckdb(text))
+
+
+SHIFTS = {"MONTH": timedelta(days=1), "QUARTER": timedelta(days=32), "YEAR": timedelta(days=-59)}
+"""From the midnight of the rows to one that ends February, March, or 2023."""
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    stream=streams,
+    unit=st.sampled_from(sorted(SHIFTS)),
+    others=st.lists(st.sampled_from(["k", "w", "date(ts)"]), max_size=2, unique=True),
+    share=st.floats(0, 1),
+    split=st.sampled_from([1, 3]),
+)
+def test_groups_of_months_are_those_of_the_query(
+    db: duckdb.DuckDBPyConnection, stream: dict[str, Any], unit: str, others: list[str], share: float, split: int
+) -> None:
+    """The rows lie on both sides of the end of a month of 29 days, of a quarter, and of a year."""
+    moved = {
+        site: [[{**row, "ts": row["ts"] + SHIFTS[unit]} for row in epoch] for epoch in epochs]
+        for site, epochs in stream.items()
+    }
+    keys = [f"date_trunc('{unit}', ts)", *others]
+    items = ", ".join(f"{node} AS k{place}" for place, node in enumerate(keys))
+    text = f"SELECT {items}, count(*) AS n, sum(v) AS v FROM s GROUP BY {', '.join(keys)} HAVING count(*) > 1"
+    load_whole(db, moved)
+    draft = draft_of(text, STREAMS, parts=split)
+    assert run_draft(db, draft, {"s": moved}, lambda count: int(count * share)) == fetch(db, to_duckdb(text))

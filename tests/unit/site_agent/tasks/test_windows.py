@@ -252,3 +252,42 @@ def test_cumulative_windows_of_which_rows_may_be_missing_are_left_out() -> None:
     assert starts_of(close(windows, 10)) == []
     assert starts_of(close(windows, 15)) == [5]
     assert starts_of(close(windows, 20)) == [10, 10]
+
+
+DAY_US = 86_400_000_000
+MONTHS = replace(SLIDING, length_us=31 * DAY_US, slide_us=31 * DAY_US, months=1)
+FIRST_OF_MONTHS = (0, 31, 59, 90, 120, 151, 181)
+"""The days of 1970 on which months begin."""
+
+
+@given(
+    st.lists(st.tuples(st.lists(st.integers(0, 180), max_size=6), st.integers(0, 200)), max_size=10),
+    st.integers(0, 9),
+)
+def test_a_month_closes_when_it_is_over(steps: list[tuple[list[int], int]], crash: int) -> None:
+    """What stands for a month is 31 days before its end."""
+    windows, late_us = OpenWindows(MONTHS), 0
+    out: list[int] = []
+    kept: list[int] = []
+    for number, (days, watermark) in enumerate(steps):
+        ends = [next(first for first in FIRST_OF_MONTHS if first > day) * DAY_US for day in days if day < 181]
+        kept += [end for end in ends if end > late_us]
+        windows.add([rows(*(end - 31 * DAY_US for end in ends))])
+        late_us = max(late_us, watermark * DAY_US)
+        crossed = any(windows.closed_us is None or windows.closed_us < f * DAY_US <= late_us for f in FIRST_OF_MONTHS)
+        assert windows.crosses_boundary(late_us) == (crossed or windows.closed_us is None)
+        out += [start + 31 * DAY_US for start in starts_of(close(windows, late_us))]
+        assert sorted(out) == sorted(end for end in kept if end <= late_us)
+        if number == crash:
+            saved = windows.fresh()
+            windows = OpenWindows(MONTHS, closed_us=windows.closed_us)
+            windows.add([] if saved is None else [saved])
+
+
+def test_a_month_of_which_rows_may_be_missing_is_left_out() -> None:
+    windows = OpenWindows(MONTHS)
+    assert MONTHS.next_start_us(3 * DAY_US) == 31 * DAY_US
+    windows.begin_at(31 * DAY_US)
+    windows.add([rows(*((end - 31) * DAY_US for end in (31, 59)))])
+    assert [start + 31 * DAY_US for start in starts_of(close(windows, 60 * DAY_US))] == [59 * DAY_US]
+    assert (MONTHS.start_us(59 * DAY_US), MONTHS.first_open_us(60 * DAY_US)) == (31 * DAY_US, 59 * DAY_US)
