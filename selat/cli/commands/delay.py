@@ -79,16 +79,21 @@ def bar(one: Emitted, scale_s: float) -> str:
 
 
 def _told(app: App, client: Client, found: selat.Query) -> Iterator[Emitted | QueryMoment]:
-    """What there is to tell, as it comes, until the query is over. Of windows that come out between two looks, the
-    latest is told."""
+    """What there is to tell, as it comes, until the query is over.
+
+    Of windows that come out between two looks, the latest is told; a decision that is made again is not.
+    """
     seen: dict[tuple[str, str], int] = {}
     until: datetime | None = None
+    last = ""
     while True:
         info = found.info()
         for moment in client.query_history(found.id):
             if until is None or moment.at > until:
-                yield moment
                 until = moment.at
+                if (line := _line(moment)) != last:
+                    last = line
+                    yield moment
         news = [task for task in info.tasks if task.emissions > seen.get((task.task_id, task.site), 0)]
         seen |= {(task.task_id, task.site): task.emissions for task in info.tasks}
         if news:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -49,7 +49,8 @@ def task(stage: str, emissions: int, delay_s: float, site: str = "us") -> Simple
 
 
 def plotted(monkeypatch: pytest.MonkeyPatch, looks: list[list[SimpleNamespace]], *options: str) -> list[str]:
-    client = Client(Query(looks), [QueryMoment(NOW, "running", "all tasks run", None)])
+    moments = [QueryMoment(NOW + timedelta(seconds=n), "running", "all tasks run", None) for n in range(3)]
+    client = Client(Query(looks), moments)
 
     @contextmanager
     def connect(_: App) -> Iterator[Client]:
