@@ -122,6 +122,8 @@ QUERY = Board(
             Curve(f"selat_task_busy_ratio{{{Q}}}", TASK),)),
         Panel("Tasks: not read yet", "Rows that are there and not read, where the connector can tell.", "none", (
             Curve(f"selat_task_lag_rows{{{Q}}}", TASK),)),
+        Panel("Merges: delay", "From the end of the newest window that was emitted until it was.", "s", (
+            Curve(f"selat_task_emit_delay_seconds{{{Q}}}", TASK),)),
         Panel("Tasks: kept for readers", "Output that readers have still to take.", "bytes", (
             Curve(f"selat_task_retained_bytes{{{Q}}}", TASK),)),
         Panel("Tasks: attempts that failed", "They are tried again, five times in a row at most.", "none", (
