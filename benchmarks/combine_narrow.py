@@ -16,9 +16,9 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -37,6 +37,8 @@ PANES = "panes"
 """Beside the ways, the query that says what the least is of windows that overlap."""
 SETTLED_S = 6.0
 """So long after its end a window is out, and none of the next one has left early."""
+MOST_LATE_S = 60.0
+"""A long window may take so long to come out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +155,19 @@ def _over(root: Path, mbit_per_s: int, window: Window) -> list[Measured]:
         time.sleep(window.seconds)
         # What was sent is then what windows that are out had, as far as they combine.
         time.sleep((SETTLED_S - time.time()) % window.period_s)
+        _wait_for_last(running.values(), window)
         found = [_figures(mbit_per_s, window, keys, running, sites) for keys, _ in window.keys]
         for one in running.values():
             one.end()
     return found
+
+
+def _wait_for_last(running: Iterable[Running], window: Window) -> None:
+    """Return when the window that ended last is out at all queries, where it is long before the next one leaves."""
+    last = datetime.fromtimestamp(time.time() // window.period_s * window.period_s, UTC)
+    until_s = time.monotonic() + min(MOST_LATE_S, window.period_s / 4)
+    while time.monotonic() < until_s and any(max(one.arrived_s) < last for one in running):
+        time.sleep(0.5)
 
 
 def _begin(client: selat.Client, window: Window, place: tuple[str, str], site: str) -> Running:
