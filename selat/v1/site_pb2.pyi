@@ -1218,7 +1218,7 @@ class HandOver(_message.Message):
     """End the channel between two epochs. From then on the successor's channel has its rows."""
     @_builtins.property
     def seed(self) -> Global___Seed:
-        """Publish a checkpoint for the successor; absent: not yet."""
+        """Publish a checkpoint for the successor; absent: not yet, or it gets none."""
 
     def __init__(
         self,
