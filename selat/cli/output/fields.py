@@ -16,7 +16,7 @@ _WRITTEN: Mapping[Unit, Callable[[Any], str]] = {
     Unit.ROWS_PER_S: human.rate,
     Unit.BYTES_PER_S: lambda rate: f"{human.size(rate)}/s",
     Unit.RATIO: lambda ratio: f"{ratio:.0%}",
-    Unit.SECONDS: lambda seconds: f"{seconds:.1f} s",
+    Unit.SECONDS: lambda seconds: f"{seconds:.1f} s" if seconds else "",
 }
 """Writes a figure of this unit for people; figures of other units are counts."""
 
