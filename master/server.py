@@ -345,6 +345,7 @@ class Master:
 
     async def close(self) -> None:
         """Store what is not stored yet; the store itself stays open."""
+        await self.advisor.close()
         self.jobs.flush()
         self.leases.mark_alive()
         await self._statistics.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +26,8 @@ from planner.graph.ids import TaskId
 from planner.sharing.vertices import RESULTS
 from planner.values.adapting import Adapting
 from planner.wan.snapshot import WanSnapshot
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +54,7 @@ class Advisor:
         self._before: Seen | None = None
         self._looked_at = self._steady.now()
         self._memory = Memory()
+        self._looking: asyncio.Task[None] | None = None
         self.looks = 0
         """How often it has looked."""
 
@@ -62,14 +67,30 @@ class Advisor:
         self._sightings.take(report, self._steady.now())
 
     def tick(self) -> None:
-        """Look at all queries once an interval has passed."""
-        now = self._steady.now()
-        if (now - self._looked_at).total_seconds() >= self._settings.interval_s:
-            self._looked_at = now
-            self.look(now)
-            self.looks += 1
+        """Begin to look at all queries once an interval has passed, if the last look is over.
 
-    def look(self, now: datetime) -> None:
+        Decisions take their time in a thread: integer programs are among them.
+        """
+        now, under_way = self._steady.now(), self._looking is not None and not self._looking.done()
+        if (now - self._looked_at).total_seconds() >= self._settings.interval_s and not under_way:
+            self._looked_at = now
+            self._looking = asyncio.create_task(self._look(now), name="adaptation")
+
+    async def close(self) -> None:
+        """Look no more."""
+        looking, self._looking = self._looking, None
+        if looking is not None:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+
+    async def _look(self, now: datetime) -> None:
+        try:
+            await self.look(now)
+        except Exception:
+            logger.exception("adaptation failed")
+        self.looks += 1
+
+    async def look(self, now: datetime) -> None:
         """One round. The first picture is only compared with the next."""
         running = self._parts.queries.snapshots.held
         known = set(running.placement) | {TaskId(query, RESULTS) for query in running.queries}
@@ -83,15 +104,18 @@ class Advisor:
         situation = Situation(
             graphs, before, self._before, Links.of(self._parts.wan()), self._free_slots(), self._parts.acting.moving
         )
-        found = decide(situation, self._memory, self._settings)
+        found = await asyncio.to_thread(decide, situation, self._memory, self._settings)
         self._memory = found.memory
         for (query, stage), helped in found.effects.items():
             state = "the cause is gone" if helped else "the cause is still there"
             became = self._parts.acting.became((query, stage)) or "it was advised, and not done"
             self.journal.conclude(query, stage, f"{became}; {state}")
         modes = {query: record.plan.adapting for query, record in advised.items()}
-        self.journal.note([(one, modes[one.query]) for one in found.decisions], self._clock.now())
-        self._act(situation, found.decisions, modes)
+        # A query may have ended, or been paused, meanwhile.
+        now_advised = {record.id for record in self._parts.queries.all() if _is_advised(record)}
+        decisions = [one for one in found.decisions if one.query in now_advised]
+        self.journal.note([(one, modes[one.query]) for one in decisions], self._clock.now())
+        self._act(situation, decisions, modes)
 
     def _act(self, situation: Situation, decisions: Iterable[Decision], modes: Mapping[str, Adapting]) -> None:
         """Begin what was decided about queries that let it be done."""

@@ -12,7 +12,7 @@ others is bounded twice, and not in all: `overload` tells, and the integer progr
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from planner.adapt.model import Links
@@ -56,9 +56,17 @@ def assign(demand: Demand, tasks: int, slots: Sites, links: Links, *, share: flo
 
 def cost_s(demand: Demand, site: str, links: Links) -> float:
     """The latency of one task there, over all pairs of an upstream and a downstream site."""
-    ins = [_latency_s(links, source, site) for source in demand.inputs] or [0.0]
-    outs = [_latency_s(links, site, target) for target in demand.outputs] or [0.0]
-    return len(outs) * sum(ins) + len(ins) * sum(outs)
+    ins = _sum_s(links, ((source, site) for source in demand.inputs if source != site))
+    outs = _sum_s(links, ((site, target) for target in demand.outputs if target != site))
+    return max(1, len(demand.outputs)) * ins + max(1, len(demand.inputs)) * outs
+
+
+def _sum_s(links: Links, pairs: Iterable[Pair]) -> float:
+    """The latencies of links together; endless if one of them is missing. A thousand sites have a million of them."""
+    try:
+        return sum(map(links.latency_s.__getitem__, pairs))
+    except KeyError:
+        return math.inf
 
 
 def capacity(demand: Demand, site: str, tasks: int, links: Links, *, share: float) -> int:
@@ -103,7 +111,3 @@ def _flows(demand: Demand, site: str) -> list[tuple[Pair, float]]:
     """What crosses which link when all tasks are at one site."""
     ins = [((source, site), rate) for source, rate in demand.inputs.items() if source != site]
     return ins + [((site, target), rate) for target, rate in demand.outputs.items() if target != site]
-
-
-def _latency_s(links: Links, source: str, target: str) -> float:
-    return 0.0 if source == target else links.latency_s.get((source, target), math.inf)

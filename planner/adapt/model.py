@@ -233,5 +233,5 @@ class Settings:
     """So long, and twice as long with each more."""
     healthy: int = 8
     """Intervals without a cause, after which what failed before is forgotten."""
-    program_s: float = 1.0
-    """The time for an integer program."""
+    program_s: float = 0.3
+    """The time for an integer program: where it is not done by then, it seldom finds more than placing one by one."""

@@ -50,19 +50,25 @@ class Placed:
 def place_together(
     operators: Sequence[Placeable], slots: Sites, links: Links, *, share: float, time_s: float
 ) -> Placed | None:
-    """The sites of operators of least latency, so that no link gets `share` of what it carries; None: none was found.
+    """Return the sites of operators of least latency, so that no link gets `share` of what it carries.
+
+    None: none was found. In the time, the program may find less than placing one by one does in a moment: then that
+    counts.
 
     Args:
         operators: each before those that it feeds.
         slots: free ones, with those that the operators hold now.
         links: what is left of them for these operators.
         share: of a link.
-        time_s: after which the best that was found counts, or else what placing them one by one gives.
+        time_s: after which the best that was found counts.
     """
     if not operators:
         return Placed({}, 0.0, proven=True)
     found = _Program(operators, slots, links, share).solved(time_s)
-    return found or one_by_one(operators, slots, links, share=share)
+    if found is not None and found.proven:
+        return found
+    simple = one_by_one(operators, slots, links, share=share)
+    return min(filter(None, (found, simple)), key=lambda placed: placed.cost_s, default=None)
 
 
 def one_by_one(operators: Sequence[Placeable], slots: Sites, links: Links, *, share: float) -> Placed | None:

@@ -9,16 +9,18 @@ smaller in proportion to k - 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations, islice
 
 from planner.adapt.assign import Demand, Sites
 from planner.adapt.model import Graph, Group, Links, Role
 from planner.adapt.options import Action, Change, Option, Room, mapped
-from planner.adapt.program import Placeable, Placed, latency_s, place_together
+from planner.adapt.program import Placeable, Placed, latency_s, one_by_one, place_together
 from planner.adapt.traffic import Look, demand_of, sites_of
 
 _MOST_PLANS = 64
+_MOST_PROGRAMS = 6
 
 
 def replan(look: Look, room: Room, *, factor: float = 1.0) -> Option | None:
@@ -32,8 +34,8 @@ def replan(look: Look, room: Room, *, factor: float = 1.0) -> Option | None:
     settings = room.settings
     movable = [group for group in look.graph.groups if _moves(look.graph, group)]
     best: tuple[float, int, Option] | None = None
-    for number, (operators, note) in enumerate(_plans(look, movable, factor)):
-        share, time_s = settings.link_share, settings.program_s
+    share, time_s = settings.link_share, settings.program_s
+    for number, (operators, note) in enumerate(_promising(_plans(look, movable, factor), room, share)):
         found = place_together(operators, room.slots, room.links, share=share, time_s=time_s)
         if found is None or _as_it_is(look, found):
             continue
@@ -42,6 +44,19 @@ def replan(look: Look, room: Room, *, factor: float = 1.0) -> Option | None:
         if best is None or (delay_s, number) < best[:2]:
             best = (delay_s, number, proposal)
     return best[2] if best else None
+
+
+def _promising(
+    plans: Iterable[tuple[list[Placeable], str]], room: Room, share: float
+) -> list[tuple[list[Placeable], str]]:
+    """The plans that have the least delay when their operators are placed one by one: each program takes its time."""
+    ranked = []
+    for number, (operators, note) in enumerate(plans):
+        found = one_by_one(operators, room.slots, room.links, share=share)
+        delay_s = math.inf if found is None else _delay_s(operators, found.sites, room.links)
+        ranked.append((delay_s, number, operators, note))
+    ranked.sort(key=lambda plan: plan[:2])
+    return [(operators, note) for _, _, operators, note in ranked[:_MOST_PROGRAMS]]
 
 
 def _plans(look: Look, movable: list[Group], factor: float) -> Iterator[tuple[list[Placeable], str]]:

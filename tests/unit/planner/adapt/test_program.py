@@ -119,3 +119,26 @@ def test_many_sites(tasks: int) -> None:
     assert found is not None
     assert sum(found.sites["q", "m"].values()) == tasks
     assert took_s < 5
+
+
+def test_what_the_program_finds_in_its_time_is_no_worse_than_one_by_one() -> None:
+    """A chain of twelve operators over ten sites is not solved in a hundredth of a second."""
+    sites = tuple("abcdefghij")
+    pairs = [(x, y) for x in sites for y in sites if x != y]
+    links = Links(dict.fromkeys(pairs, 1000000.0), {p: (1 + ord(p[0]) * ord(p[1]) % 97) / 1000 for p in pairs})
+    names: list[Group] = [("q", f"m{place}") for place in range(12)]
+    operators = [
+        Placeable(
+            name,
+            2,
+            Demand({"a": 100.0} if place == 0 else {}, {"j": 100.0} if place == 11 else {}),
+            {names[place + 1]: 100.0} if place < 11 else {},
+        )
+        for place, name in enumerate(names)
+    ]
+    slots = dict.fromkeys(sites, 4)
+    alone = one_by_one(operators, slots, links, share=0.7)
+    found = place_together(operators, slots, links, share=0.7, time_s=0.01)
+    assert alone is not None
+    assert found is not None
+    assert found.cost_s <= alone.cost_s
