@@ -90,6 +90,11 @@ class Watched:
     query: selat.Query
     arrived_s: dict[datetime, float] = field(default_factory=dict)
     rows: Counter[datetime] = field(default_factory=Counter)
+    reader: threading.Thread = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
 
     def read(self) -> None:
         """Until the query is over."""
@@ -265,6 +270,9 @@ def run(root: Path, adaptation: str, settle_s: int) -> Run:
         delays = tuple(_delays(watched, begin_s))
         for one in watched.values():
             one.query.cancel()
+        for one in watched.values():
+            # Its results end with it.
+            one.reader.join(timeout=30)
         moves = len(at.client.moves())
         return Run(adaptation, tuple(changes), delays, after[0] - before[0], after[1] - before[1], round(born), moves)
 
@@ -288,7 +296,6 @@ def _begin(client: selat.Client, adaptation: str) -> dict[str, Watched]:
         query = client.sql(text)
         assert isinstance(query, selat.Query)
         watched[name] = Watched(query)
-        threading.Thread(target=watched[name].read, daemon=True).start()
     return watched
 
 

@@ -102,6 +102,11 @@ def translated(address: str) -> Iterator[None]:
     """Turns every gRPC failure inside the block into an error of this package."""
     try:
         yield
+    except ValueError as failure:
+        # gRPC says so where the channel was closed, perhaps by another thread.
+        if isinstance(failure, SelatError) or "channel" not in str(failure).lower():
+            raise
+        raise InvalidArgument("the client is closed", detail=Detail(hint="connect again")) from None
     except grpc.RpcError as failure:
         raise to_error(failure, address) from None
 

@@ -29,6 +29,7 @@ def moving(seed: int) -> Plan:
         rest_s=random.choice((0.02, 0.2)),
         sharing="max-share" if derives else random.choice(("max-share", "sana", "no-share")),
         together=not derives and random.random() < 0.5,
+        combine=random.random() < 0.3,
         tight=random.random() < 0.3,
         parts=parts,
         budget_bytes=random.choice((1 << 30, 1 << 30, 2_000)),

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+import selat
 from selat.transport import session as _session
 from selat.transport.retry import Reconnect
 from selat.transport.session import Call, Following, Session, Waits
@@ -54,3 +55,10 @@ def test_a_follower_closed_while_its_call_is_opened_ends() -> None:
     following = Following(open_and_close, lambda: False, address="127.0.0.1:1", retry=retry)
     assert list(following.messages()) == []
     assert call.cancelled
+
+
+def test_whoever_uses_a_closed_client_is_told_so() -> None:
+    client = selat.connect("127.0.0.1:1")
+    client.close()
+    with pytest.raises(selat.InvalidArgument, match="the client is closed"):
+        client.sites()
