@@ -4,10 +4,12 @@ import threading
 from collections.abc import Iterator
 from datetime import timedelta
 
+import grpc
 import pytest
 
-import selat
+from selat.errors import InvalidArgument
 from selat.transport import session as _session
+from selat.transport.channel import translated
 from selat.transport.retry import Reconnect
 from selat.transport.session import Call, Following, Session, Waits
 
@@ -58,7 +60,9 @@ def test_a_follower_closed_while_its_call_is_opened_ends() -> None:
 
 
 def test_whoever_uses_a_closed_client_is_told_so() -> None:
-    client = selat.connect("127.0.0.1:1")
-    client.close()
-    with pytest.raises(selat.InvalidArgument, match="the client is closed"):
-        client.sites()
+    channel = grpc.insecure_channel("127.0.0.1:1")
+    channel.close()
+    with pytest.raises(InvalidArgument, match="the client is closed"), translated("127.0.0.1:1"):
+        channel.unary_unary("/a/B", None, None)(b"")
+    with pytest.raises(ValueError, match="another"), translated("127.0.0.1:1"):
+        raise ValueError("another mistake")
