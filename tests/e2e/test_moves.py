@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -14,7 +13,7 @@ import selat
 from selat.client.moves import MoveStep, TaskMove
 from tests.e2e import oracle
 from tests.e2e.cluster import wait_until
-from tests.e2e.faults import Scene, kill
+from tests.e2e.faults import Scene
 from tests.e2e.oracle import assert_same, expected, rows_of
 from tests.e2e.sinks import half_written, insert, written
 from tests.e2e.test_sharing import COUNTS, ORACLE_COUNTS, STREAM
@@ -139,21 +138,14 @@ class Journey:
             assert rows_of(pa.concat_tables([whole, rest])) == rows_of(self.reader.table), f"from batch {place} on"
 
 
-def travelled(journey: Journey, after: Callable[[str], None] = lambda site: None) -> None:
-    """All of it: moves while rows come and while none do, with and without state."""
-    parts = len(ROUTE) + 1
+def test_readers_and_a_sink_notice_nothing_of_moves(calm: Scene, calm_client: selat.Client, tmp_path: Path) -> None:
+    """No rows come while a task moves: sources are idle throughout."""
+    journey, parts = Journey(calm, calm_client, "moved", tmp_path / "sink"), len(ROUTE) + 1
     for number, site in enumerate(ROUTE):
         journey.push(number, parts)
-        # While no rows come, no window closes, and what has no state waits for windows.
-        begun = journey.move(site)
-        after(site)
-        journey.moved(begun)
+        journey.moved(journey.move(site))
     journey.push(parts - 1, parts)
     journey.finish()
-
-
-def test_readers_and_a_sink_notice_nothing_of_moves(calm: Scene, calm_client: selat.Client, tmp_path: Path) -> None:
-    travelled(Journey(calm, calm_client, "moved", tmp_path / "sink"))
 
 
 def test_a_merge_moves_without_state_while_rows_come(calm: Scene, calm_client: selat.Client, tmp_path: Path) -> None:
@@ -165,18 +157,3 @@ def test_a_merge_moves_without_state_while_rows_come(calm: Scene, calm_client: s
     journey.moved(begun)
     journey.push(7, 8)
     journey.finish()
-
-
-@pytest.mark.long
-@pytest.mark.kills
-def test_nor_of_moves_with_restarts_between(isolated: Scene, isolated_client: selat.Client, tmp_path: Path) -> None:
-    """The site that a task moves to is killed while it moves, and the master, too, every other time."""
-    killed: list[str] = []
-
-    def after(site: str) -> None:
-        names = [f"agent-{site}", *(["master"] if len(killed) % 2 else [])]
-        killed.append(site)
-        kill(isolated.cluster, *names)
-
-    travelled(Journey(isolated, isolated_client, "moved_and_killed", tmp_path / "sink"), after)
-    assert killed == list(ROUTE)
