@@ -18,7 +18,7 @@ from master.leases.manager import LeaseManager
 from master.queries.registry import QueryRegistry
 from master.records.model import QueryRecord, QueryState, SiteReport
 from master.sites.status import Sites
-from planner.adapt.decide import decide
+from planner.adapt.decide import Round, decide
 from planner.adapt.memory import Memory
 from planner.adapt.model import Links, Seen, Settings
 from planner.adapt.situation import Decision, Situation, Verdict
@@ -28,6 +28,8 @@ from planner.values.adapting import Adapting
 from planner.wan.snapshot import WanSnapshot
 
 logger = logging.getLogger(__name__)
+
+Decide = Callable[[Situation, Memory, Settings], Round]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,10 @@ class AdvisorParts:
 class Advisor:
     """Called from one event loop."""
 
-    def __init__(self, parts: AdvisorParts, *, clock: Clock, settings: Settings) -> None:
+    def __init__(self, parts: AdvisorParts, *, clock: Clock, settings: Settings, decide: Decide = decide) -> None:
+        """`decide` takes its time in a thread."""
         self._parts = parts
+        self._decide = decide
         self._clock = clock
         self._steady = SteadyTime(clock)
         self._settings = settings
@@ -104,7 +108,7 @@ class Advisor:
         situation = Situation(
             graphs, before, self._before, Links.of(self._parts.wan()), self._free_slots(), self._parts.acting.moving
         )
-        found = await asyncio.to_thread(decide, situation, self._memory, self._settings)
+        found = await asyncio.to_thread(self._decide, situation, self._memory, self._settings)
         self._memory = found.memory
         for (query, stage), helped in found.effects.items():
             state = "the cause is gone" if helped else "the cause is still there"

@@ -53,7 +53,7 @@ def _node(record: QueryRecord, running: Running, one: Deployed) -> Node:
 
 
 def _late_s(stage: Stage | None, running: Running, one: Deployed) -> float | None:
-    """How long the windows of a merge are open; None where it cannot begin in the middle of its inputs."""
+    """Return how long the windows of a merge are open; None where it cannot begin in the middle of its inputs."""
     if stage is None or stage.merge is None or one.vertex.kind is not VertexKind.MERGE:
         return None
     tables = any(running.task(name).vertex.kind is VertexKind.TABLE for name in one.inputs)

@@ -14,13 +14,13 @@ from master.base.logs import line
 from master.queries.lineages import Lineages
 from master.reconcile.attempt import Attempt
 from master.reconcile.parts import JobParts
-from master.reconcile.scales import Scales
+from master.reconcile.scales import Scales, unfit
 from master.records.model import TaskStatus
 from master.sites.status import SiteStatus
 from planner.graph.ids import TaskId
 from planner.handover.model import Handover, Lineage, Step
 from planner.handover.refusals import Move, refusal
-from planner.handover.steps import MOVES, Event, Told, event, unwanted
+from planner.handover.steps import MOVES, Event, Told, event, has_emitted, unwanted
 from planner.sharing.running import Deployed, Running
 from planner.sharing.vertices import VertexKind
 from planner.values.stages import StageKind
@@ -208,22 +208,16 @@ class Handovers:
         return self._scales.whole_after_us(lineage.place, handover)
 
     def _is_past(self, lineage: Lineage, handover: Handover, old: TaskStatus | None) -> bool:
-        """Whether the old task has emitted all windows of which the successor lacks rows."""
+        """Return whether the old task has emitted all windows of which the successor lacks rows."""
         if handover.scaling is not None:
             return self._scales.is_past(lineage.place, handover, old)
-        whole_us = handover.whole_after_us
-        if not handover.without_state:
-            return True
-        out_us = None if old is None else old.watermark_us
-        return whole_us is not None and out_us is not None and out_us >= whole_us
+        return has_emitted(handover, None if old is None else old.watermark_us)
 
     def _why_not(self, lineage: Lineage, handover: Handover) -> str:
-        """Why what begins in the middle of its inputs will not do; empty: it may."""
-        if not handover.without_state:
+        """Return why a task that begins in the middle of its inputs will not do; empty: it may."""
+        if not handover.without_state or lineage.successor is None:
             return self._scales.why_not(lineage.place, handover)
-        new = self._status(lineage.successor, handover.to_site)
-        missed = new.missed_inputs if new is not None else ()
-        return f"{lineage.successor} began too late: {', '.join(map(str, missed))} has ended" if missed else ""
+        return unfit([(lineage.successor, self._status(lineage.successor, handover.to_site))])
 
     def _concerned(self, place: TaskId, handover: Handover, running: Running) -> Iterable[str]:
         """The sites that must have applied the step's assignments before the next step."""

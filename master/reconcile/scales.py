@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -105,12 +105,7 @@ class Scales:
 
     def why_not(self, place: TaskId, handover: Handover) -> str:
         """Why the new parts will not do; empty: they may."""
-        for name, status in self._new(place, handover):
-            if status is not None and status.missed_inputs:
-                return f"{name} began too late: {', '.join(map(str, status.missed_inputs))} has ended"
-            if status is not None and status.state is TaskState.FAILED:
-                return f"{name} failed: {status.reason}"
-        return ""
+        return unfit(self._new(place, handover))
 
     def sites(self, place: TaskId, handover: Handover, running: Running) -> set[str]:
         """The sites of the new parts and of what they read."""
@@ -149,6 +144,16 @@ class Scales:
             report = self._parts.sites.get(site).report
             tasks = () if report is None else report.tasks
             yield name, next((status for status in tasks if status.task_id == name), None)
+
+
+def unfit(begun: Iterable[tuple[TaskId, TaskStatus | None]]) -> str:
+    """Return why one of the tasks that begin in the middle of their inputs will not do; empty: all may."""
+    for name, status in begun:
+        if status is not None and status.missed_inputs:
+            return f"{name} began too late: {', '.join(map(str, status.missed_inputs))} has ended"
+        if status is not None and status.state is TaskState.FAILED:
+            return f"{name} failed: {status.reason}"
+    return ""
 
 
 def _sites(parts: Sequence[Deployed], running: Running) -> tuple[str, ...]:

@@ -14,14 +14,14 @@ from planner.bind.binder import Window, is_event_time
 from planner.bind.scope import Scope
 from planner.sql.dialect import exp
 from planner.sql.refusals import function_name
-from planner.values.months import LONGEST
+from planner.values.months import LONGEST, UNITS
 
 _SECOND, _MINUTE, _HOUR, _DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 _WEEK = timedelta(days=7)
 _MONDAY = timedelta(days=4)
 """1970 began on a Thursday."""
 _TRUNCATED = {"second": _SECOND, "minute": _MINUTE, "hour": _HOUR, "day": _DAY, "dd": _DAY, "week": _WEEK}
-_MONTHS = {"month": 1, "mon": 1, "mm": 1, "quarter": 3, "year": 12, "yyyy": 12, "yy": 12}
+_MONTHS = {unit: months for months, unit in UNITS.items()} | {"mon": 1, "mm": 1, "yyyy": 12, "yy": 12}
 _FORMAT = re.compile(r"(?:yyyy|y)\W*MM\W*dd(?P<hour>(?:\W|'\w*')*HH(?P<minute>\W*mm(?P<second>\W*ss)?)?)?")
 _LONGER_FORMAT = re.compile(r"(?:yyyy|y)(?:\W*(?P<part>MM|M|QQ|Q))?")
 _MONTHS_OF_FORMAT = {"MM": 1, "M": 1, "QQ": 3, "Q": 3, None: 12}

@@ -8,8 +8,7 @@ from planner.bind.binder import Window
 from planner.bind.windowkeys import CALENDAR, WINDOW_FIELDS
 from planner.graph.expressions import with_children
 from planner.sql.dialect import exp
-
-_UNITS = {1: "MONTH", 3: "QUARTER", 12: "YEAR"}
+from planner.values.months import UNITS
 
 
 def window_part(node: exp.Expr, window: Window, start: exp.Expr) -> exp.Expr | None:
@@ -25,7 +24,7 @@ def window_part(node: exp.Expr, window: Window, start: exp.Expr) -> exp.Expr | N
 def _of_start(window: Window, start: exp.Expr) -> exp.Expr:
     """Return the expression of a calendar window's rows over an instant in it: it is the same for all of them."""
     node = window.node.copy()
-    # Where windows have no one length, `start` is so long before the end, which may be before the window.
+    # `start` is the length of the longest month before the end, which may be before this window.
     within = _later(start, window.length - timedelta(microseconds=1)) if window.months else start
     for column in list(node.find_all(exp.Column)):
         column.replace(within.copy())
@@ -36,7 +35,7 @@ def pane_start(window: Window) -> exp.Expr:
     """Return what a source sends of the window of a row: the start of its pane; of months, what stands for it."""
     if not window.months:
         return exp.Dot(this=window.panes, expression=exp.to_identifier(WINDOW_FIELDS[0]))
-    unit = exp.Literal.string(_UNITS[window.months])
+    unit = exp.Literal.string(UNITS[window.months].upper())
     begins = exp.Anonymous(this="date_trunc", expressions=[unit, window.time.copy()])
     months = exp.Interval(this=exp.Literal.string(str(window.months)), unit=exp.Var(this="MONTH"))
     ends = exp.Paren(this=exp.Add(this=begins, expression=months))

@@ -109,6 +109,20 @@ def event(handover: Handover, told: Told) -> Event | None:
             return Event.CLEARED if told.in_force else None
 
 
+def has_emitted(handover: Handover, out_us: int | None) -> bool:
+    """Return whether the old task, whose channel is out up to an instant, has emitted every window of which a successor
+    without state lacks rows.
+
+    Args:
+        handover: as it is stored.
+        out_us: the watermark of the old task's channel; None: nothing is out.
+    """
+    if not handover.without_state:
+        return True
+    whole_us = handover.whole_after_us
+    return whole_us is not None and out_us is not None and out_us >= whole_us
+
+
 def _or_given_up(found: Event | None, told: Told) -> Event | None:
     """Nothing is begun that is not wanted any more."""
     if told.unwanted or (told.ended and not told.had_cut):

@@ -6,6 +6,8 @@ import math
 import re
 from datetime import timedelta
 
+from planner.values.months import UNITS as MONTH_UNITS
+
 UNITS = {
     "MICROSECOND": timedelta(microseconds=1),
     "MILLISECOND": timedelta(milliseconds=1),
@@ -15,7 +17,6 @@ UNITS = {
     "DAY": timedelta(days=1),
     "WEEK": timedelta(weeks=1),
 }
-_MONTHS = {1: "a month", 3: "a quarter", 12: "a year"}
 _PART = re.compile(r"\s*(\d+(?:\.\d{1,6})?)\s+([A-Za-z]+)\s*")
 _MAX = timedelta(days=3650)
 _MAX_DIGITS = 15
@@ -52,7 +53,7 @@ def format_windows(
     """The length of windows, how often one begins where that is not the length, and how far they are shifted; of
     cumulative windows how often one ends. Those of months have a name."""
     if months:
-        return _MONTHS[months]
+        return f"a {MONTH_UNITS[months]}"
     if cumulates:
         return f"up to {format_interval(length)} in steps of {format_interval(slide)}"
     every = f" every {format_interval(slide)}" if slide != length else ""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+UNITS = {1: "month", 3: "quarter", 12: "year"}
+"""They have the names of such windows by the number of their months."""
 LONGEST = {1: timedelta(days=31), 3: timedelta(days=92), 12: timedelta(days=366)}
-"""By the number of months, the length of the longest such window."""
+"""The longest of these windows, by the number of their months."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

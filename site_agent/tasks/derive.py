@@ -28,6 +28,7 @@ from machine.faults import reached
 from site_agent.base.errors import CorruptEpochError, SiteAgentError, TrimmedEpochError
 from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
+from site_agent.base.waiting import first_of
 from site_agent.channels.codec import decode
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EndMark, EpochManifest
@@ -71,13 +72,12 @@ class DeriveTask(Task):
         self._beside = frozenset(beside)
         self._succession: Succession | None = None
         self._ending = Ending(context)
-        self._waiting: asyncio.Timeout | None = None
+        self._changed = asyncio.Event()
 
     async def set_handover(self, hand_over: HandOver | None, take_over: TakeOver | None) -> None:
         """Return once no cut is under way that this takes back."""
         await self._ending.want(hand_over)
-        if self._waiting is not None and not self._waiting.expired():
-            self._waiting.reschedule(0.0)
+        self._changed.set()
 
     @property
     def handover(self) -> HandoverReport | None:
@@ -178,11 +178,10 @@ class DeriveTask(Task):
                 await context.pace(started_s)
 
     async def _wait(self, source: ChannelLog) -> None:
-        """Return once the next epoch is here, the input has ended, or the channel is to end."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(0.0 if self._ends_now else None) as self._waiting:
-                await source.state.wait(self._context.log.next_epoch)
-        self._waiting = None
+        """Return once the next epoch is here, the input has ended, or a handover is asked for."""
+        self._changed.clear()
+        if not self._ends_now:
+            await first_of([source.state.wait(self._context.log.next_epoch)], self._changed)
 
     @property
     def _ends_now(self) -> bool:

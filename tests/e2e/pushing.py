@@ -100,3 +100,28 @@ def expected(sql: str, writers: Iterable[Writer]) -> Answer:
     )
     db.register("orders", orders)
     return oracle.expected(db, sql)
+
+
+ORDERS_AT = ("us", "eu")
+"""The sites at which tests push the orders of the dataset."""
+
+
+def declare_pushed(client: selat.Client, name: str) -> None:
+    """Declare a stream for the orders of these sites, which are waited for however long they are silent."""
+    client.sql(
+        f"CREATE STREAM {name} (id BIGINT, ts TIMESTAMP, product STRING, quantity INT, express BOOLEAN,"
+        " WATERMARK FOR ts AS ts - INTERVAL '5 seconds')"
+        " WITH ('connector' = 'push', 'idle_timeout' = '10 minutes') AT us, AT eu"
+    )
+
+
+def orders_of(db: duckdb.DuckDBPyConnection, site: str) -> pa.Table:
+    """Return the orders of a site as they are pushed, by time."""
+    found = db.sql(f"SELECT id, ts, product, quantity, express FROM orders WHERE site = '{site}' ORDER BY ts")
+    return found.to_arrow_table()
+
+
+def only_pushed(db: duckdb.DuckDBPyConnection) -> None:
+    """Have the oracle see the orders of these sites alone."""
+    sites = ", ".join(f"'{site}'" for site in ORDERS_AT)
+    db.execute(f"CREATE OR REPLACE TEMP VIEW orders AS SELECT * FROM memory.orders WHERE site IN ({sites})")

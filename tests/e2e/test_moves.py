@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pytest
 
@@ -13,19 +13,15 @@ import selat
 from selat.client.moves import MoveStep, TaskMove
 from tests.e2e import oracle
 from tests.e2e.cluster import wait_until
-from tests.e2e.faults import Scene
+from tests.e2e.faults import Scene, kill
 from tests.e2e.oracle import assert_same, expected, rows_of
+from tests.e2e.pushing import ORDERS_AT, declare_pushed, only_pushed, orders_of
 from tests.e2e.sinks import half_written, insert, written
 from tests.e2e.test_sharing import COUNTS, ORACLE_COUNTS, STREAM
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(900)]
 
-PUSHED_AT = ("us", "eu")
 ROUTE = ("eu", "us", "asia", "us")
-DDL = (
-    "CREATE STREAM {name} (id BIGINT, ts TIMESTAMP, product STRING, quantity INT,"
-    " WATERMARK FOR ts AS ts - INTERVAL '5 seconds') WITH ('connector' = 'push') AT us, AT eu"
-)
 
 
 class Reader(threading.Thread):
@@ -61,7 +57,7 @@ class Journey:
         self._name = name
         self._db = oracle.connect(scene.dataset)
         self._directory = directory
-        client.sql(DDL.format(name=name))
+        declare_pushed(client, name)
         client.sql("SET sharing = 'no-share'")
         text = COUNTS.replace(STREAM, name)
         client.sql(
@@ -73,12 +69,8 @@ class Journey:
         self.read = read
         self.reader = Reader(scene.cluster.address, read.id)
         self.reader.start()
-        self._rows = {site: self._rows_of(site) for site in PUSHED_AT}
-        self._producers = {site: client.push(name, site) for site in PUSHED_AT}
-
-    def _rows_of(self, site: str) -> pa.Table:
-        found = self._db.sql(f"SELECT id, ts, product, quantity FROM orders WHERE site = '{site}' ORDER BY ts")
-        return found.to_arrow_table()
+        self._rows = {site: orders_of(self._db, site) for site in ORDERS_AT}
+        self._producers = {site: client.push(name, site) for site in ORDERS_AT}
 
     def push(self, part: int, parts: int) -> None:
         """Send one of so many parts of the rows, and wait until windows of it are out."""
@@ -86,6 +78,9 @@ class Journey:
         for site, rows in self._rows.items():
             first, until = rows.num_rows * part // parts, rows.num_rows * (part + 1) // parts
             self._producers[site].send(rows.slice(first, until - first))
+        for producer in self._producers.values():
+            # Only then it is known that they have arrived: an agent may have been killed since the last ones.
+            producer.flush()
         wait_until(lambda: self.read.info().rows_out > before)
 
     def move(self, site: str, *, without_state: bool = False) -> list[TaskMove]:
@@ -110,7 +105,8 @@ class Journey:
         """End the stream, and compare what each reader got with the oracle's answer."""
         for producer in self._producers.values():
             producer.finish()
-        wanted = expected(self._only_pushed(), ORACLE_COUNTS)
+        only_pushed(self._db)
+        wanted = expected(self._db, ORACLE_COUNTS)
         self.reader.join(timeout=120)
         assert self.reader.failed is None
         assert not self.reader.is_alive()
@@ -124,11 +120,6 @@ class Journey:
         self._client.drop(f"sink_{self._name}")
         self._client.drop(self._name)
 
-    def _only_pushed(self) -> duckdb.DuckDBPyConnection:
-        sites = ", ".join(f"'{site}'" for site in PUSHED_AT)
-        self._db.execute(f"CREATE OR REPLACE TEMP VIEW orders AS SELECT * FROM memory.orders WHERE site IN ({sites})")
-        return self._db
-
     def _old_cursors(self) -> None:
         """Whoever goes on from a place that was reached before, or during, any move gets the rest, once."""
         count = len(self.reader.batches)
@@ -138,14 +129,20 @@ class Journey:
             assert rows_of(pa.concat_tables([whole, rest])) == rows_of(self.reader.table), f"from batch {place} on"
 
 
-def test_readers_and_a_sink_notice_nothing_of_moves(calm: Scene, calm_client: selat.Client, tmp_path: Path) -> None:
-    """No rows come while a task moves: sources are idle throughout."""
-    journey, parts = Journey(calm, calm_client, "moved", tmp_path / "sink"), len(ROUTE) + 1
+def travelled(journey: Journey, during: Callable[[str], None] = lambda site: None) -> None:
+    """Have the merges go all the way; no rows come while they move."""
+    parts = len(ROUTE) + 1
     for number, site in enumerate(ROUTE):
         journey.push(number, parts)
-        journey.moved(journey.move(site))
+        begun = journey.move(site)
+        during(site)
+        journey.moved(begun)
     journey.push(parts - 1, parts)
     journey.finish()
+
+
+def test_readers_and_a_sink_notice_nothing_of_moves(calm: Scene, calm_client: selat.Client, tmp_path: Path) -> None:
+    travelled(Journey(calm, calm_client, "moved", tmp_path / "sink"))
 
 
 def test_a_merge_moves_without_state_while_rows_come(calm: Scene, calm_client: selat.Client, tmp_path: Path) -> None:
@@ -157,3 +154,18 @@ def test_a_merge_moves_without_state_while_rows_come(calm: Scene, calm_client: s
     journey.moved(begun)
     journey.push(7, 8)
     journey.finish()
+
+
+@pytest.mark.long
+@pytest.mark.kills
+def test_nor_of_moves_with_restarts_between(isolated: Scene, isolated_client: selat.Client, tmp_path: Path) -> None:
+    """The site that a task moves to is killed while it moves, and the master, too, every other time."""
+    killed: list[str] = []
+
+    def during(site: str) -> None:
+        names = [f"agent-{site}", *(["master"] if len(killed) % 2 else [])]
+        killed.append(site)
+        kill(isolated.cluster, *names)
+
+    travelled(Journey(isolated, isolated_client, "moved_and_killed", tmp_path / "sink"), during)
+    assert killed == list(ROUTE)

@@ -25,6 +25,7 @@ from selat.client.moves import MoveStep
 from tests.e2e.cluster import wait_until
 from tests.e2e.faults import Scene, kill, stopped
 from tests.e2e.oracle import assert_among, assert_same, connect, expected, rows_of
+from tests.e2e.pushing import declare_pushed, only_pushed, orders_of
 from tests.grammar.queries import queries
 from tests.grammar.text import Both
 
@@ -293,11 +294,7 @@ def test_a_query_that_begins_at_the_next_window_is_whole_from_there(calm: Scene,
 def test_parts_of_a_query_are_made_of_its_output(calm: Scene, client: selat.Client) -> None:
     """All of them run before the first row comes, so that nothing of it is gone."""
     pushed, sites, db = "pushed_orders", ("us", "eu"), connect(calm.dataset)
-    columns = "id BIGINT, ts TIMESTAMP, product STRING, quantity INT, express BOOLEAN"
-    client.sql(
-        f"CREATE STREAM {pushed} ({columns}, WATERMARK FOR ts AS ts - INTERVAL '5 seconds')"
-        " WITH ('connector' = 'push') AT us, AT eu"
-    )
+    declare_pushed(client, pushed)
     client.sql("SET sharing = 'sana'")
     owners = [submitted(client, case, pushed) for case in (WIDE_CASE, ROWS_CASE)]
     parts = {name: submitted(client, case, pushed) for name, case in PARTS.items()}
@@ -308,13 +305,11 @@ def test_parts_of_a_query_are_made_of_its_output(calm: Scene, client: selat.Clie
         assert derived(query) <= own, name
         assert re.search(f": made of the output of ({'|'.join(o.id for o in owners)}) ", query.explain().text), name
     for site in sites:
-        rows = db.sql(f"SELECT id, ts, product, quantity, express FROM orders WHERE site = '{site}' ORDER BY ts")
-        producer = client.push(pushed, site)
-        table = rows.to_arrow_table()
+        producer, table = client.push(pushed, site), orders_of(db, site)
         for first in range(0, table.num_rows, 1000):
             producer.send(table.slice(first, 1000))
         producer.finish()
-    db.execute("CREATE OR REPLACE TEMP VIEW orders AS SELECT * FROM memory.orders WHERE site IN ('us', 'eu')")
+    only_pushed(db)
     for name, query in parts.items():
         assert_same(rows_of(query.results().arrow()), expected(db, PARTS[name].oracle), name)
         info = query.info()
@@ -328,21 +323,12 @@ def test_parts_of_a_query_are_made_of_its_output(calm: Scene, client: selat.Clie
 def test_derived_tasks_move_from_site_to_site(calm: Scene, client: selat.Client) -> None:
     """They have no state to send; readers and counts go on."""
     pushed, sites, db = "moved_orders", ("us", "eu"), connect(calm.dataset)
-    columns = "id BIGINT, ts TIMESTAMP, product STRING, quantity INT, express BOOLEAN"
-    client.sql(
-        f"CREATE STREAM {pushed} ({columns}, WATERMARK FOR ts AS ts - INTERVAL '5 seconds')"
-        " WITH ('connector' = 'push') AT us, AT eu"
-    )
+    declare_pushed(client, pushed)
     client.sql("SET sharing = 'sana'")
     owner = submitted(client, WIDE_CASE, pushed)
     cases = {name: PARTS[name] for name in ("a longer window", "a stricter filter on groups", "HAVING")}
     parts = {name: submitted(client, case, pushed) for name, case in cases.items()}
-    rows = {
-        site: db.sql(
-            f"SELECT id, ts, product, quantity, express FROM orders WHERE site = '{site}' ORDER BY ts"
-        ).to_arrow_table()
-        for site in sites
-    }
+    rows = {site: orders_of(db, site) for site in sites}
     producers = {site: client.push(pushed, site) for site in sites}
     for site, producer in producers.items():
         producer.send(rows[site].slice(0, 1500))
@@ -358,7 +344,7 @@ def test_derived_tasks_move_from_site_to_site(calm: Scene, client: selat.Client)
     for site, producer in producers.items():
         producer.send(rows[site].slice(1500))
         producer.finish()
-    db.execute("CREATE OR REPLACE TEMP VIEW orders AS SELECT * FROM memory.orders WHERE site IN ('us', 'eu')")
+    only_pushed(db)
     for name, query in parts.items():
         assert_same(rows_of(query.results().arrow()), expected(db, cases[name].oracle), name)
         info = query.info()

@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from selat.source.statements import split_statements
 from selat.v1 import (
+    adaptation_pb2,
+    adaptation_pb2_grpc,
     catalog_pb2,
     catalog_pb2_grpc,
     common_pb2,
@@ -57,7 +59,10 @@ class FakeQuery:
 
 
 class FakeMaster(
-    query_pb2_grpc.QueryServiceServicer, catalog_pb2_grpc.CatalogServiceServicer, site_pb2_grpc.SiteServiceServicer
+    query_pb2_grpc.QueryServiceServicer,
+    catalog_pb2_grpc.CatalogServiceServicer,
+    site_pb2_grpc.SiteServiceServicer,
+    adaptation_pb2_grpc.AdaptationServiceServicer,
 ):
     """Start it, stop it, start it again: it keeps its address and its queries."""
 
@@ -101,6 +106,7 @@ class FakeMaster(
         query_pb2_grpc.add_QueryServiceServicer_to_server(self, self._server)
         catalog_pb2_grpc.add_CatalogServiceServicer_to_server(self, self._server)
         site_pb2_grpc.add_SiteServiceServicer_to_server(self, self._server)
+        adaptation_pb2_grpc.add_AdaptationServiceServicer_to_server(self, self._server)
         wan_pb2_grpc.add_WanServiceServicer_to_server(NoLinks(), self._server)
         self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
         self._server.start()
@@ -154,6 +160,14 @@ class FakeMaster(
                 )
             )
             query.message.rows_out += batch.num_rows
+            self.changed.notify_all()
+
+    def emit(self, query_id: str, delay_s: float) -> None:
+        """Windows of the query's task are out, so long after their end."""
+        with self.changed:
+            (task,) = self.queries[query_id].message.tasks
+            task.figures["emissions"] += 1
+            task.figures["emit_delay_s"] = delay_s
             self.changed.notify_all()
 
     def end(self, query_id: str, state: int = query_pb2.QUERY_STATE_FINISHED, reason: str = "") -> None:
@@ -313,6 +327,21 @@ class FakeMaster(
             with self.changed:
                 if len(found.epochs) == sent:
                     self.changed.wait(timeout=0.1)
+
+    # AdaptationService
+
+    def ListDecisions(
+        self, request: adaptation_pb2.ListDecisionsRequest, context: Any
+    ) -> adaptation_pb2.ListDecisionsResponse:
+        return adaptation_pb2.ListDecisionsResponse()
+
+    def GetQueryHistory(
+        self, request: adaptation_pb2.GetQueryHistoryRequest, context: Any
+    ) -> adaptation_pb2.GetQueryHistoryResponse:
+        message = self._find(request.query, context).message
+        change = adaptation_pb2.QueryChange(state="running", reason="all tasks run")
+        moments = [adaptation_pb2.QueryMoment(at_us=message.started_at_us, change=change)]
+        return adaptation_pb2.GetQueryHistoryResponse(query_id=message.id, moments=moments)
 
     # CatalogService
 

@@ -298,6 +298,16 @@ class TestQuery:
         assert states[0] == "running"
         assert states[-1] == "finished"
 
+    def test_delay_plots_until_it_is_over(self, run: Run, master: FakeMaster) -> None:
+        query_id = master.add_query(name="visits")
+        master.emit(query_id, 0.8)
+        master.end(query_id)
+        moment, emitted = run("query", "delay", "visits", "-o", "table").stdout.splitlines()
+        assert moment == "2013-01-01 00:00:00  running: all tasks run"
+        assert emitted.endswith("    0.8 s  ████")
+        (value,) = lines(run("query", "delay", "visits", "--scale", "0.1"))
+        assert (value["stage"], value["site"], value["delay_s"]) == ("s1", "us", 0.8)
+
     def test_explain(self, run: Run, master: FakeMaster) -> None:
         query_id = master.add_query()
         assert run("query", "explain", query_id, "-o", "table").stdout == PLAN + "\n"

@@ -37,7 +37,7 @@ class Outcome:
     trace: tuple[str, ...] = ()
     """The last lines, when it failed."""
     takeovers: int = 0
-    """How often a task took another one's place."""
+    """It counts how often a task took another one's place."""
 
 
 def play(plan: Plan, trace: Trace | None = None, engine: Callable[[], Engine] | None = None) -> Outcome:

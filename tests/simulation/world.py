@@ -194,7 +194,7 @@ class World:
         self.loop.call_later(away_s, self.start, name, context=self.loop.world.context())
 
     def passages(self, point: Enum) -> int:
-        """How often processes have passed a point."""
+        """Return how often processes have passed a point."""
         return sum(count for (_, name), count in self._passages.items() if name == point.value)
 
     def passed(self, point: Enum) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from datetime import datetime
 
 import click
@@ -62,7 +62,7 @@ def delay(app: App, query: str, scale: float) -> None:
     """
     with app.connect() as client:
         found = client.query(query)
-        for one in _told(app, client, found):
+        for one in _looks(app, client, found):
             if app.format is not Format.TABLE:
                 if isinstance(one, Emitted):
                     show_one(app, FIELDS, one, lambda e: "")
@@ -78,27 +78,43 @@ def bar(one: Emitted, scale_s: float) -> str:
     return "█" * columns if columns <= BAR_COLUMNS else "█" * BAR_COLUMNS + "+"
 
 
-def _told(app: App, client: Client, found: selat.Query) -> Iterator[Emitted | QueryMoment]:
-    """What there is to tell, as it comes, until the query is over.
+@dataclass
+class Plot:
+    """Says what each look at a query has that was not told yet."""
 
-    Of windows that come out between two looks, the latest is told; a decision that is made again is not.
-    """
-    seen: dict[tuple[str, str], int] = {}
+    emissions: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By task and site, how many were seen."""
     until: datetime | None = None
-    last = ""
+    """The last moment of the query's history that was seen."""
+    last: str = ""
+
+    def news(
+        self, info: selat.QueryInfo, history: Iterable[QueryMoment], now: datetime
+    ) -> Iterator[Emitted | QueryMoment]:
+        """Yield what is new.
+
+        Of windows that came out between two looks it is the latest; a decision that is made again is not new.
+        """
+        for moment in history:
+            if self.until is None or moment.at > self.until:
+                self.until = moment.at
+                if (line := _line(moment)) != self.last:
+                    self.last = line
+                    yield moment
+        seen = {(task.task_id, task.site): task.emissions for task in info.tasks}
+        out = [task for task in info.tasks if task.emissions > self.emissions.get((task.task_id, task.site), 0)]
+        self.emissions |= seen
+        if out:
+            latest = max(out, key=lambda task: task.emit_delay_s)
+            yield Emitted(now, latest.stage_id, latest.site, latest.emit_delay_s)
+
+
+def _looks(app: App, client: Client, found: selat.Query) -> Iterator[Emitted | QueryMoment]:
+    """Yield what each look has, until the query is over."""
+    plot = Plot()
     while True:
         info = found.info()
-        for moment in client.query_history(found.id):
-            if until is None or moment.at > until:
-                until = moment.at
-                if (line := _line(moment)) != last:
-                    last = line
-                    yield moment
-        news = [task for task in info.tasks if task.emissions > seen.get((task.task_id, task.site), 0)]
-        seen |= {(task.task_id, task.site): task.emissions for task in info.tasks}
-        if news:
-            latest = max(news, key=lambda task: task.emit_delay_s)
-            yield Emitted(app.now(), latest.stage_id, latest.site, latest.emit_delay_s)
+        yield from plot.news(info, client.query_history(found.id), app.now())
         if info.over:
             return
         time.sleep(LOOK_EVERY_S)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
+from contract.tasks import TaskState
 from site_agent.base.errors import CorruptEpochError, LostChannelError, UnknownChannelError
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EndMark
 from site_agent.tasks.context import TaskContext
-from site_agent.tasks.spec import TakeOver
+from site_agent.tasks.spec import InputSpec, TakeOver
 
 T = TypeVar("T")
 
@@ -114,3 +116,21 @@ async def undamaged(context: TaskContext, read: Callable[[], T]) -> T:
             return await context.in_thread(read)
         except CorruptEpochError as damage:
             await context.router.put_right(damage)
+
+
+def first_epoch(context: TaskContext, log: ChannelLog, item: InputSpec | None) -> int | None:
+    """Return the oldest epoch of an input that is held here, or will come, with all the bins that are read.
+
+    None: that is not known yet of a copy.
+    """
+    held_from = context.router.held_from(log.id, item.bins if item is not None else ())
+    local = item is not None and item.site == context.site
+    known = local or log.next_epoch > 0 or log.end is not None or log.standing is not None
+    return max(log.first_epoch, held_from) if known and held_from is not None else None
+
+
+async def stay_behind(context: TaskContext, predecessor: str, end: EndMark) -> None:
+    """Wait for the master to end the task: its predecessor went to its end by itself, or another task continues it."""
+    why = f"goes on as {end.successor_channel}" if end.successor_channel else "ended"
+    context.progress.enter(TaskState.RUNNING, f"is not needed: {predecessor} {why}")
+    await asyncio.Event().wait()

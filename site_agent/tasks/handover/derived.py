@@ -6,8 +6,6 @@ is not needed of the input any more.
 
 from __future__ import annotations
 
-import asyncio
-
 from contract.handover import HandoverReport
 from contract.tasks import TaskState
 from machine.faults import reached
@@ -16,7 +14,7 @@ from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EndMark
 from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore, Succession
 from site_agent.tasks.context import TaskContext
-from site_agent.tasks.handover.control import Control, follow
+from site_agent.tasks.handover.control import Control, first_epoch, follow, stay_behind
 from site_agent.tasks.progress import Totals
 from site_agent.tasks.spec import TakeOver
 from site_agent.tasks.task import Task
@@ -37,13 +35,14 @@ class DerivedShadow(Task):
 
     @property
     def handover(self) -> HandoverReport:
-        first = self._first_epoch()
-        if first is None or self._control is None:
+        source, control = self._source, self._control
+        first = first_epoch(self._context, source, self._input) if source is not None else None
+        if source is None or control is None or first is None:
             return HandoverReport()
-        heard, source = self._control.heard, self._source
+        heard = control.heard
         # The predecessor's next epoch only grows, so an input that is here from there on stays enough.
         restored = first <= heard
-        near = source is not None and source.next_epoch >= heard - NEAR_EPOCHS
+        near = source.next_epoch >= heard - NEAR_EPOCHS
         return HandoverReport(first_epochs={self._input.channel: first}, restored=restored, caught_up=restored and near)
 
     async def run(self) -> None:
@@ -56,25 +55,13 @@ class DerivedShadow(Task):
         while (end := await self._hear(control, source)) is None:
             await control.news()
         if end.successor_channel != spec.task_id:
-            why = f"goes on as {end.successor_channel}" if end.successor_channel else "ended"
-            context.progress.enter(TaskState.RUNNING, f"is not needed: {self._take_over.predecessor_channel} {why}")
-            await asyncio.Event().wait()
+            await stay_behind(context, self._take_over.predecessor_channel, end)
         async with context.attempt():
             await context.in_thread(lambda: self._mark(control, end))
         reached(FaultPoint.TAKEOVER_MARKED)
 
     async def close(self) -> None:
         """The subscriptions stay, so that a restarted task goes on."""
-
-    def _first_epoch(self) -> int | None:
-        """The oldest epoch of the input that is held here, or will come; None: that is not known yet."""
-        source, item = self._source, self._input
-        if source is None:
-            return None
-        held_from = self._context.router.held_from(source.id, ())
-        local = item.site == self._context.site
-        known = local or source.next_epoch > 0 or source.end is not None or source.standing is not None
-        return max(source.first_epoch, held_from) if known and held_from is not None else None
 
     async def _hear(self, control: Control, source: ChannelLog) -> EndMark | None:
         """Let go of the input that the predecessor's epochs are made of; return how its channel has ended, if so."""

@@ -28,7 +28,15 @@ from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import check_whole
 from site_agent.tasks.emission import Emission
 from site_agent.tasks.gather import GatheringTask
-from site_agent.tasks.handover.control import Control, follow, patiently, undamaged, until_ended
+from site_agent.tasks.handover.control import (
+    Control,
+    first_epoch,
+    follow,
+    patiently,
+    stay_behind,
+    undamaged,
+    until_ended,
+)
 from site_agent.tasks.handover.seed import SeedHead, head_of, rows_of
 from site_agent.tasks.merge_state import TAIL_SHARE
 from site_agent.tasks.spec import InputSpec, TakeOver, WindowSpec
@@ -96,7 +104,7 @@ class Shadow(GatheringTask):
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
         if end.successor_channel != context.spec.task_id:
-            await self._stay_behind(end)
+            await stay_behind(context, predecessor, end)
         async with context.attempt():
             await self._mark(control, end)
 
@@ -114,13 +122,9 @@ class Shadow(GatheringTask):
         self._held = {channel: log for channel, log in self._held.items() if channel in listed}
 
     def _first_epoch(self, channel: str, log: ChannelLog) -> int | None:
-        """The oldest epoch that is held here, or will come, with all the bins that are read; None: that is not known
-        yet of a copy."""
+        """See `first_epoch`."""
         item = next((i for i in self._inputs if i.channel == channel), None)
-        local = item is not None and item.site == self._context.site
-        held_from = self._context.router.held_from(channel, item.bins if item is not None else ())
-        known = local or log.next_epoch > 0 or log.end is not None or log.standing is not None
-        return max(log.first_epoch, held_from) if known and held_from is not None else None
+        return first_epoch(self._context, log, item)
 
     async def _begin_state(self) -> None:
         predecessor = self._take_over.predecessor_channel
@@ -240,13 +244,6 @@ class Shadow(GatheringTask):
         control, succession = self._control, self._checkpoint.succession
         if control is not None and succession is not None and not succession.taken_over:
             await self._context.in_thread(lambda: control.acknowledge(succession.heard))
-
-    async def _stay_behind(self, end: EndMark) -> None:
-        """The predecessor goes on by itself to its end, or another task continues it: the master ends this one."""
-        predecessor = self._take_over.predecessor_channel
-        why = f"{predecessor} goes on as {end.successor_channel}" if end.successor_channel else f"{predecessor} ended"
-        self._context.progress.enter(TaskState.RUNNING, f"is not needed: {why}")
-        await asyncio.Event().wait()
 
     async def _mark(self, control: Control, end: EndMark) -> None:
         """Store that the task has taken over, with the windows that are out.

@@ -3,85 +3,115 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import pytest
 
+from contract.tasks import TaskState
 from master.adaptation.acting import Acting
 from master.adaptation.advisor import Advisor, AdvisorParts
 from master.adaptation.journal import Journal
+from planner.adapt.decide import Round
+from planner.adapt.memory import Memory
 from planner.adapt.model import Settings
+from planner.adapt.situation import Situation
+from planner.values.adapting import Adapting
 from planner.wan.snapshot import snapshot
-from tests.unit.master.build import TOPOLOGY
+from tests.unit.master.build import PLAN, TOPOLOGY
 from tests.unit.master.world import World
 
-
-def advisor_of(world: World) -> Advisor:
-    parts = AdvisorParts(
-        world.queries,
-        world.sites,
-        world.leases,
-        Journal.in_memory(),
-        lambda: snapshot(TOPOLOGY, world.links, world.clock.now()),
-        Acting(world.jobs.handovers, world.lineages),
-    )
-    return Advisor(parts, clock=world.clock, settings=Settings())
+pytestmark = pytest.mark.timeout(30)
 
 
-async def test_a_look_that_takes_long_is_waited_for_by_the_next_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
-    advisor, going_on, begun = advisor_of(world), asyncio.Event(), 0
+@dataclass
+class Deciding:
+    """Takes as long as a test lets it, and decides nothing; or fails."""
 
-    async def look(now: object) -> None:
-        nonlocal begun
-        begun += 1
-        await going_on.wait()
+    going_on: threading.Event = field(default_factory=threading.Event)
+    fails: bool = False
+    begun: int = 0
 
-    monkeypatch.setattr(advisor, "look", look)
+    def __call__(self, situation: Situation, memory: Memory, settings: Settings) -> Round:
+        self.begun += 1
+        self.going_on.wait(10)
+        if self.fails:
+            raise ValueError("a defect")
+        return Round((), memory, {})
+
+
+class Scene:
+    """A query that runs, about which it is decided."""
+
+    def __init__(self, deciding: Deciding) -> None:
+        self.world = World()
+        plan = replace(PLAN, adapting=Adapting.ADVISE)
+        self.world.jobs.submit(plan, sql="SELECT ...", name="")
+        self.world.report("us", ("pages", TaskState.ENDED), ("clicks", TaskState.RUNNING))
+        self.world.report("eu", ("clicks", TaskState.RUNNING), ("merge", TaskState.RUNNING))
+        parts = AdvisorParts(
+            self.world.queries,
+            self.world.sites,
+            self.world.leases,
+            Journal.in_memory(),
+            lambda: snapshot(TOPOLOGY, self.world.links, self.world.clock.now()),
+            Acting(self.world.jobs.handovers, self.world.lineages),
+        )
+        self.advisor = Advisor(parts, clock=self.world.clock, settings=Settings(), decide=deciding)
+
+    async def first(self) -> None:
+        """Take the first picture, which is only compared with the next."""
+        self.later()
+        await until(lambda: self.advisor.looks == 1)
+
+    def later(self) -> None:
+        self.world.clock.advance(timedelta(seconds=20))
+        self.advisor.tick()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def test_a_look_that_takes_long_is_waited_for_by_the_next_alone() -> None:
+    deciding = Deciding()
+    scene = Scene(deciding)
+    await scene.first()
     for _ in range(3):
-        world.clock.advance(timedelta(seconds=20))
-        advisor.tick()
-        await asyncio.sleep(0)
-    assert (begun, advisor.looks) == (1, 0)
-    going_on.set()
-    await asyncio.sleep(0.01)
-    assert advisor.looks == 1
-    world.clock.advance(timedelta(seconds=20))
-    advisor.tick()
-    await asyncio.sleep(0.01)
-    assert (begun, advisor.looks) == (2, 2)
-    await advisor.close()
+        scene.later()
+        await until(lambda: deciding.begun == 1)
+    assert scene.advisor.looks == 1
+    deciding.going_on.set()
+    await until(lambda: scene.advisor.looks == 2)
+    scene.later()
+    await until(lambda: scene.advisor.looks == 3)
+    assert deciding.begun == 2
+    await scene.advisor.close()
 
 
-async def test_a_look_that_fails_is_logged_and_taken_again(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    world = World()
-    advisor = advisor_of(world)
-
-    async def look(now: object) -> None:
-        raise ValueError("a defect")
-
-    monkeypatch.setattr(advisor, "look", look)
-    for number in (1, 2):
-        world.clock.advance(timedelta(seconds=20))
-        advisor.tick()
-        await asyncio.sleep(0.01)
-        assert advisor.looks == number
+async def test_a_look_that_fails_is_logged_and_taken_again(caplog: pytest.LogCaptureFixture) -> None:
+    deciding = Deciding(fails=True)
+    deciding.going_on.set()
+    scene = Scene(deciding)
+    await scene.first()
+    for looks in (2, 3):
+        scene.later()
+        await until(lambda looks=looks: scene.advisor.looks == looks)  # type: ignore[misc]
+    assert deciding.begun == 2
     assert "adaptation failed" in caplog.text
-    await advisor.close()
+    await scene.advisor.close()
 
 
-async def test_it_is_closed_in_the_middle_of_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
-    advisor = advisor_of(world)
-
-    async def look(now: object) -> None:
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(advisor, "look", look)
-    world.clock.advance(timedelta(seconds=20))
-    advisor.tick()
-    await asyncio.sleep(0)
-    await asyncio.wait_for(advisor.close(), 5)
-    assert advisor.looks == 0
+async def test_it_is_closed_in_the_middle_of_a_look() -> None:
+    deciding = Deciding()
+    scene = Scene(deciding)
+    await scene.first()
+    scene.later()
+    await until(lambda: deciding.begun == 1)
+    await asyncio.wait_for(scene.advisor.close(), 5)
+    deciding.going_on.set()
+    assert scene.advisor.looks == 1

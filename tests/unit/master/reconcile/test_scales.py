@@ -334,7 +334,7 @@ def test_a_task_that_moves_without_state_begins_in_the_middle_of_its_inputs() ->
 def test_the_old_task_ends_when_it_has_emitted_what_the_new_one_lacks() -> None:
     world = WithoutState()
     world.hear()
-    # That it holds its inputs is not enough.
+    # It holds its inputs, which is not enough.
     epochs = {str(item.channel): 3 for item in world.specs()[world.successor].inputs}
     world.said[world.successor] = HandoverReport(first_epochs=epochs, restored=True, caught_up=True)
     world.hear()

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.values.months import LONGEST, begins_us, ends_us
+from planner.values.months import LONGEST, UNITS, begins_us, ends_us
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-UNITS = {1: "month", 3: "quarter", 12: "year"}
 
 
 def us(*date: int) -> int:

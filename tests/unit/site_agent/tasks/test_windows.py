@@ -265,7 +265,7 @@ FIRST_OF_MONTHS = (0, 31, 59, 90, 120, 151, 181)
     st.integers(0, 9),
 )
 def test_a_month_closes_when_it_is_over(steps: list[tuple[list[int], int]], crash: int) -> None:
-    """What stands for a month is 31 days before its end."""
+    """The instant 31 days before its end stands for a month."""
     windows, late_us = OpenWindows(MONTHS), 0
     out: list[int] = []
     kept: list[int] = []

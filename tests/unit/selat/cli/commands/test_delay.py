@@ -2,90 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 
-import pytest
-from click.testing import CliRunner
-
-from selat.cli import cli
-from selat.cli.base.app import App
-from selat.cli.commands import delay as module
+from selat.cli.commands.delay import BAR_COLUMNS, Emitted, Plot, bar
 from selat.client.adaptation import QueryMoment
+from selat.convert.queries import query_info
+from selat.v1 import query_pb2, site_pb2
+from selat.values import QueryInfo
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 
 
-@dataclass
-class Query:
-    """A query that is looked at several times, and is over at the last of them."""
-
-    looks: list[list[SimpleNamespace]]
-    id: str = "q-0001-abcdef"
-
-    def info(self) -> SimpleNamespace:
-        return SimpleNamespace(tasks=self.looks.pop(0), over=not self.looks)
+def task(stage: str, emissions: int, delay_s: float, site: str = "us") -> site_pb2.TaskStatus:
+    figures = {"emissions": float(emissions), "emit_delay_s": delay_s}
+    return site_pb2.TaskStatus(task_id=f"q-0001-abcdef.{stage}.p0", stage_id=stage, site=site, figures=figures)
 
 
-@dataclass
-class Client:
-    found: Query
-    moments: list[QueryMoment] = field(default_factory=list)
-
-    def query(self, name: str) -> Query:
-        return self.found
-
-    def query_history(self, query: str) -> list[QueryMoment]:
-        return self.moments
+def look(*tasks: site_pb2.TaskStatus) -> QueryInfo:
+    return query_info(query_pb2.Query(id="q-0001-abcdef", tasks=tasks))
 
 
-def task(stage: str, emissions: int, delay_s: float, site: str = "us") -> SimpleNamespace:
-    return SimpleNamespace(
-        task_id=f"q-0001-abcdef.{stage}.p0", stage_id=stage, site=site, emissions=emissions, emit_delay_s=delay_s
-    )
+def told(plot: Plot, info: QueryInfo, history: Sequence[QueryMoment] = ()) -> list[Emitted | QueryMoment]:
+    return list(plot.news(info, history, NOW))
 
 
-def plotted(monkeypatch: pytest.MonkeyPatch, looks: list[list[SimpleNamespace]], *options: str) -> list[str]:
-    moments = [QueryMoment(NOW + timedelta(seconds=n), "running", "all tasks run", None) for n in range(3)]
-    client = Client(Query(looks), moments)
-
-    @contextmanager
-    def connect(_: App) -> Iterator[Client]:
-        yield client
-
-    monkeypatch.setattr(App, "connect", connect)
-    monkeypatch.setattr(module, "LOOK_EVERY_S", 0.0)
-    result = CliRunner().invoke(cli, ["query", "delay", "visits", *options])
-    assert result.exit_code == 0, result.output
-    return result.output.splitlines()
+def moment(second: int, state: str, reason: str = "") -> QueryMoment:
+    return QueryMoment(NOW + timedelta(seconds=second), state, reason, None)
 
 
-LOOKS = [
-    [task("m1", 1, 0.4), task("f1", 0, 0.0)],
-    [task("m1", 1, 0.4), task("f1", 1, 1.0)],
-    [task("m1", 1, 0.4), task("f1", 1, 1.0)],
-    [task("m1", 2, 70.0, "eu"), task("f1", 2, 80.0)],
-]
+def test_windows_that_are_out_are_told_once_and_the_latest_of_several() -> None:
+    plot = Plot()
+    assert told(plot, look(task("m1", 1, 0.4), task("f1", 0, 0.0))) == [Emitted(NOW, "m1", "us", 0.4)]
+    assert told(plot, look(task("m1", 1, 0.4), task("f1", 1, 1.0))) == [Emitted(NOW, "f1", "us", 1.0)]
+    assert told(plot, look(task("m1", 1, 0.4), task("f1", 1, 1.0))) == []
+    assert told(plot, look(task("m1", 2, 70.0), task("f1", 2, 80.0))) == [Emitted(NOW, "f1", "us", 80.0)]
 
 
-def test_each_time_that_windows_come_out_is_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = plotted(monkeypatch, list(LOOKS), "-o", "table")
-    assert lines[0] == "2026-11-01 00:00:00  running: all tasks run"
-    assert [line[19:] for line in lines[1:]] == [
-        "     0.4 s  ██",
-        "     1.0 s  █████",
-        f"    80.0 s  {'█' * 60}+",
-    ]
+def test_a_task_counts_anew_at_another_site() -> None:
+    plot = Plot()
+    told(plot, look(task("m1", 9, 0.4)))
+    assert told(plot, look(task("m1", 1, 2.5, "eu"))) == [Emitted(NOW, "m1", "eu", 2.5)]
 
 
-def test_the_scale_is_the_readers(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert plotted(monkeypatch, [[task("m1", 3, 8.0)]], "-o", "table", "--scale", "2")[1].endswith("  ████")
+def test_a_moment_is_told_once_and_one_that_repeats_is_not() -> None:
+    plot, history = Plot(), [moment(0, "deploying"), moment(1, "running")]
+    assert told(plot, look(), history) == history
+    history += [moment(2, "running"), moment(3, "paused")]
+    assert told(plot, look(), history) == [history[3]]
+    assert told(plot, look(), history) == []
 
 
-def test_as_json_it_is_a_value_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = plotted(monkeypatch, list(LOOKS), "-o", "json")
-    assert ['"delay_s": 80.0' in line or '"delay_s":80.0' in line for line in lines] == [False, False, True]
-    assert len(lines) == 3
+def test_a_bar_has_a_column_for_each_part_of_the_scale_up_to_a_limit() -> None:
+    delays = (0.4, 8.0, 80.0)
+    bars = [bar(Emitted(NOW, "m1", "us", delay_s), 0.5) for delay_s in delays]
+    assert bars == ["█", "█" * 16, "█" * BAR_COLUMNS + "+"]

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -29,7 +30,7 @@ from site_agent.tasks.handover.successor import SuccessorTask, derived_successor
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.spec import HandOver, InputSpec, TakeOver, TaskSpec
 from tests.unit.site_agent.fakes import TableEngine, VirtualClock
-from tests.unit.site_agent.tasks.handover.world import stop, until
+from tests.unit.site_agent.tasks.handover.world import perhaps_again, stop, until
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -84,7 +85,7 @@ class Hub:
             self.source.publish(epoch, rows, watermark_us=epoch * 10)
 
     def results(self) -> list[tuple[int, list[int], int | None]]:
-        """What both channels have: number, rows and watermark of each epoch."""
+        """Return number, rows and watermark of each epoch of both channels."""
         return [*_epochs(self.old), *_epochs(self.new)]
 
 
@@ -119,7 +120,7 @@ async def test_the_successor_makes_the_epochs_behind_the_last_one(tmp_path: Path
         await until(lambda: hub.old.next_epoch == 2, running, following)
         await until(lambda: new.handover.caught_up, running, following)
         assert (new.endures, hub.new.next_epoch) == (True, 0)
-        # What the old channel has is not kept of the input.
+        # The input does not keep the epochs that the old channel has.
         await until(lambda: hub.source.first_epoch == 2, running, following)
 
         await old.set_handover(CUTTING, None)
@@ -169,15 +170,8 @@ async def test_stopped_at_any_moment_every_row_comes_once(tmp_path: Path, seed: 
                 await old.set_handover(hand_over, None)
             for _ in range(random.randrange(30)):
                 await asyncio.sleep(0.001)
-            if random.random() < 0.5:
-                await stop(running)
-                old = hub.predecessor(hand_over)
-                running = asyncio.create_task(old.run())
-            if random.random() < 0.5:
-                await stop(following)
-                await new.close()
-                new = hub.successor()
-                following = asyncio.create_task(new.run())
+            old, running = await perhaps_again(random, 0.5, old, running, partial(hub.predecessor, hand_over))
+            new, following = await perhaps_again(random, 0.5, new, following, hub.successor)
         await old.set_handover(CUTTING, None)
         await until(lambda: new.handover.taken_over, following)
         await running

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -30,6 +31,7 @@ from tests.unit.site_agent.tasks.handover.world import (
     Hub,
     Rows,
     hub_at,
+    perhaps_again,
     rows_of,
     stop,
     until,
@@ -105,16 +107,8 @@ async def test_stopped_at_any_moment_every_row_comes_once(tmp_path: Path, seed: 
                 await old.set_handover(hand_over, None)
             for _ in range(random.randrange(60)):
                 await asyncio.sleep(0.001)
-            if random.random() < 0.6:
-                await stop(running)
-                await old.close()
-                old = hub.predecessor(hand_over)
-                running = asyncio.create_task(old.run())
-            if random.random() < 0.6:
-                await stop(following)
-                await new.close()
-                new = hub.successor()
-                following = asyncio.create_task(new.run())
+            old, running = await perhaps_again(random, 0.6, old, running, partial(hub.predecessor, hand_over))
+            new, following = await perhaps_again(random, 0.6, new, following, hub.successor)
         await old.set_handover(CUTTING, None)
         await until(lambda: new.handover.taken_over, following)
         await running

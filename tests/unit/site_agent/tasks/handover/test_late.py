@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -23,6 +24,7 @@ from tests.unit.site_agent.tasks.handover.world import (
     Hub,
     Rows,
     hub_at,
+    perhaps_again,
     rows_of,
     stop,
     until,
@@ -121,16 +123,8 @@ async def test_stopped_at_any_moment_every_row_comes_once(tmp_path: Path, seed: 
                 await old.set_handover(hand_over, None)
             for _ in range(random.randrange(40)):
                 await asyncio.sleep(0.001)
-            if random.random() < 0.5:
-                await stop(running)
-                await old.close()
-                old = hub.predecessor(hand_over)
-                running = asyncio.create_task(old.run())
-            if random.random() < 0.5:
-                await stop(following)
-                await new.close()
-                new = successor(hub)
-                following = asyncio.create_task(new.run())
+            old, running = await perhaps_again(random, 0.5, old, running, partial(hub.predecessor, hand_over))
+            new, following = await perhaps_again(random, 0.5, new, following, partial(successor, hub))
         await until(lambda: hub.old.end or (hub.old.standing and hub.old.standing.watermark_us == 122), running)
         await old.set_handover(CUT, None)
         await until(lambda: new.handover.taken_over, following)

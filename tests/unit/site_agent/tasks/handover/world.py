@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from random import Random
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -25,6 +27,7 @@ from site_agent.tasks.handover.successor import SuccessorTask, windowed_successo
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.spec import HandOver, InputSpec, SeedSpec, TakeOver, TaskSpec, ViewSpec, WindowSpec
+from site_agent.tasks.task import Task
 from tests.unit.site_agent.fakes import TIMESTAMP, TableEngine, VirtualClock
 
 OLD, NEW, SEED = "q.m1", "q.m1.g1", "q.m1.g1.seed"
@@ -143,3 +146,18 @@ async def stop(*tasks: asyncio.Task[None]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+T = TypeVar("T", bound=Task)
+
+
+async def perhaps_again(
+    random: Random, share: float, task: T, running: asyncio.Task[None], make: Callable[[], T]
+) -> tuple[T, asyncio.Task[None]]:
+    """Stop a task in the middle and make it again, in that share of the cases."""
+    if random.random() >= share:
+        return task, running
+    await stop(running)
+    await task.close()
+    task = make()
+    return task, asyncio.create_task(task.run())
