@@ -175,6 +175,18 @@ def early_batches(
     return tuple(batches)
 
 
+def leave_in_s(held: Held, link: Link | None) -> float:
+    """How long until groups of the window that ends first begin to leave if no others come, in seconds; or less.
+
+    Args:
+        held: what the task holds; one window at least.
+        link: over which it sends, and no other task; None: nothing is known of it, and all leaves at the end.
+    """
+    window = min(held.windows, key=lambda window: window.due_in_s)
+    way_s = 0.0 if link is None else window.held * held.bytes_per_group / (HEDGE_SHARE * link.bytes_per_s)
+    return window.due_in_s - held.epoch_s - way_s
+
+
 def onward_s(size_bytes: float, link: Link | None, epoch_s: float) -> float:
     """How much earlier than at its reader a window's groups are due at a site between; 0: with what closes the window.
 

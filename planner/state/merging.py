@@ -41,6 +41,11 @@ def size_class(rows: int) -> int:
     return int(math.log(max(1, rows), SIZE_RATIO))
 
 
+def all_to_merge(rows: Sequence[int]) -> Merging | None:
+    """Make one run of all of them, which have so many rows each; None: there are no two."""
+    return Merging(tuple(range(len(rows))), size_class(sum(rows)), always=True) if len(rows) > 1 else None
+
+
 def runs_to_merge(
     rows: Sequence[int], limits: MergingLimits, *, tried: Mapping[int, int] | None = None
 ) -> Merging | None:

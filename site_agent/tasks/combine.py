@@ -80,7 +80,6 @@ class CombineTask(PortTask):
         self._counted: Mapping[str, int] = {}
         self._released: Mapping[str, int] = {}
         self._last: PortBatch | None = None
-        """What the input said last, without rows."""
         self._work = Work()
 
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
@@ -340,10 +339,11 @@ class CombineTask(PortTask):
 
     async def _maybe_checkpoint(self, batch: PortBatch) -> None:
         moved = dict(batch.cursors) != dict(self._checkpoint.cursors)
-        if batch.ended or (moved and self._since_checkpoint_bytes >= self._state.due_bytes()):
-            await self._save_checkpoint(batch.cursors)
+        fewer = self._departures.is_time_for_fewer(self._held, self._context.clock.monotonic())
+        if batch.ended or fewer or (moved and self._since_checkpoint_bytes >= self._state.due_bytes()):
+            await self._save_checkpoint(batch.cursors, one_of_each=fewer)
 
-    async def _save_checkpoint(self, cursors: Mapping[str, int]) -> None:
+    async def _save_checkpoint(self, cursors: Mapping[str, int], *, one_of_each: bool = False) -> None:
         context = self._context
         checkpoint = Checkpoint(
             self._checkpoint.number + 1,
@@ -354,7 +354,7 @@ class CombineTask(PortTask):
             totals=self._totals,
             out=context.log.next_epoch,
         )
-        await self._state.save(checkpoint)
+        await self._state.save(checkpoint, one_of_each=one_of_each)
         self._held.checkpoint = checkpoint.number
         reached(FaultPoint.CHECKPOINT_DONE)
         self._checkpoint = checkpoint

@@ -9,7 +9,17 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from planner.combining.clock import CLOSING_S, InputClock
-from planner.combining.early import Held, Link, OpenWindow, crosses_at_once, demands_of, early_batches, onward_s
+from planner.combining.early import (
+    Held,
+    Link,
+    OpenWindow,
+    crosses_at_once,
+    demands_of,
+    early_batches,
+    leave_in_s,
+    onward_s,
+)
+from planner.combining.fewer import are_worth_combining, is_time_to_combine
 from site_agent.channels.codec import encode
 from site_agent.channels.log import ChannelLog
 from site_agent.tasks.groups import Numbers
@@ -41,7 +51,8 @@ class Departures:
         self._log = log
         self._pool = pool
         self._site = site
-        self._readers = tuple(reader for reader in spec.consumers if reader != site)
+        self._at_home = (site, spec.task_id)
+        """The consumers of the channel that are no site elsewhere: what the task keeps for itself is one."""
         delay_us = max((item.event_delay_us for item in spec.inputs), default=0)
         self._clock = InputClock(delay_us, interval_s * 1e6, interval_s)
         self.behind: tuple[str, ...] = ()
@@ -50,6 +61,8 @@ class Departures:
         self._bytes_per_group: float | None = None
         self._is_guess = False
         self._job_s = CLOSING_S
+        self._combined_us: int | None = None
+        """The end of the last window whose rows were combined before its groups left."""
 
     def read(self, inputs: Sequence[InputSpec]) -> None:
         """The task reads these from now on."""
@@ -106,6 +119,19 @@ class Departures:
             if len(groups):
                 yield Departure(batch.end_us, groups)
 
+    def is_time_for_fewer(self, held: HeldGroups, now_s: float) -> bool:
+        """Return whether the rows of the window that ends first are combined now; whoever asks does it then."""
+        reader, link = self._slowest()
+        first = next(iter(held.windows), None)
+        if first is None or first.end_us == self._combined_us:
+            return False
+        rows = held.ends_by(first.end_us)
+        given = self._given(held, reader, now_s) if are_worth_combining(rows, first.groups.seen) else None
+        if given is None or not is_time_to_combine(rows, leave_in_s(given, link)):
+            return False
+        self._combined_us = first.end_us
+        return True
+
     def are_only_closings(self, held: HeldGroups, now_s: float) -> bool:
         """Return whether no group has to leave before its window closes: the link carries all of them then."""
         if self.behind:
@@ -135,7 +161,9 @@ class Departures:
 
     def _slowest(self) -> tuple[str, Link | None]:
         """Of the links over which the groups are read; None: of none the rate is known."""
-        links = [(reader, self._pool.link(reader, self._log)) for reader in self._readers]
+        # Sites join and leave while the task runs: those that read it may not be known when it begins.
+        readers = [name for name in self._log.readers.consumers if name not in self._at_home]
+        links = [(reader, self._pool.link(reader, self._log)) for reader in readers]
         known = [(link.bytes_per_s, reader, link) for reader, link in links if link is not None]
         if not known:
             return "", None

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from machine.faults import reached
-from planner.state.merging import WORTH, Merging, MergingLimits, runs_to_merge
+from planner.state.merging import WORTH, Merging, MergingLimits, all_to_merge, runs_to_merge
 from planner.state.ranges import ranges_of_bins
 from site_agent.base.disk import disk_error
 from site_agent.base.faults import FaultPoint
@@ -114,8 +114,12 @@ class MergeState:
         found = ranges_of_bins(self.open.ends_by(watermark_us), rows_at_once=self._rows_at_once, first=first)
         return found if len(found) > 1 or first else (ALL_BINS,)
 
-    async def save(self, checkpoint: Checkpoint) -> None:
+    async def save(self, checkpoint: Checkpoint, *, one_of_each: bool = False) -> None:
         """Make this the last checkpoint, with all open rows.
+
+        Args:
+            checkpoint: what it says beside the rows.
+            one_of_each: combine all rows of a group, as far as there is a statement that does.
 
         Raises:
             EngineError: rows cannot be combined.
@@ -125,7 +129,7 @@ class MergeState:
             await self._store_fresh(view, checkpoint.number)
         reached(FaultPoint.STATE_WRITTEN)
         for view in self._window.views:
-            await self._merge_runs(view, checkpoint.number)
+            await self._merge_runs(view, checkpoint.number, one_of_each=one_of_each and bool(view.combine_sql))
         names = self.open.run_names
         await self._context.in_thread(lambda: self._store.save_state(checkpoint, names))
         self.memory.make_room()
@@ -203,12 +207,10 @@ class MergeState:
                 return
         windows.replace_fresh(pa.concat_tables(parts, promote_options="permissive") if parts else None)
 
-    async def _merge_runs(self, view: ViewSpec, number: int) -> None:
-        """Make one run of several, as often as that is due."""
-        windows, limits = self.open.windows[view.name], self._context.limits
-        sizes = MergingLimits(limits.runs_alike, limits.runs_most)
-        place = 0
-        while merging := runs_to_merge([r.run.rows for r in windows.runs], sizes, tried=self._tried[view.name]):
+    async def _merge_runs(self, view: ViewSpec, number: int, *, one_of_each: bool) -> None:
+        """Make one run of several, as often as that is due; of all runs, if one row of each group is wanted."""
+        windows, place = self.open.windows[view.name], 0
+        while merging := self._to_merge(view, all_runs=one_of_each and not place):
             if not (view.combine_sql or merging.always):
                 return
             place += 1
@@ -223,16 +225,23 @@ class MergeState:
             windows.runs = [*kept, *merged]
             reached(FaultPoint.RUNS_MERGED)
 
+    def _to_merge(self, view: ViewSpec, *, all_runs: bool) -> Merging | None:
+        limits, rows = self._context.limits, [stored.run.rows for stored in self.open.windows[view.name].runs]
+        if all_runs:
+            return all_to_merge(rows)
+        sizes = MergingLimits(limits.runs_alike, limits.runs_most)
+        return runs_to_merge(rows, sizes, tried=self._tried[view.name])
+
     async def _merged(
         self, view: ViewSpec, windows: OpenWindows, chosen: Sequence[StoredRows], merging: Merging, path: Path
     ) -> list[StoredRows] | None:
         """The run that these become, or no run if none of their rows is open; None: too many rows are left."""
         context, before = self._context, sum(run.run.rows for run in chosen)
         has_bins = all(run.run.has_bins for run in chosen)
-        ranges = self._ranges_of(before, has_bins)
+        parts: list[pa.Table] = []
         tried = False
         with self._refusals(), writing(path, self._window.column) as writer:
-            for bins in ranges:
+            for bins in self._ranges_of(before, has_bins):
                 rows = await context.in_thread(partial(windows.stored, chosen, bins))
                 if rows is None:
                     continue
@@ -242,11 +251,14 @@ class MergeState:
                     writer.give_up()
                     return None
                 tried = True
+                # No more rows are in memory than those of one range.
+                parts = [*parts, combined] if writer.rows <= self._rows_at_once else []
             if not writer.rows:
                 writer.give_up()
                 return []
             run = await context.in_thread(writer.finish)
-        return [windows.stored_rows(run, combined if len(ranges) == 1 else None)]
+        cached = pa.concat_tables(parts, promote_options="permissive") if run.rows <= self._rows_at_once else None
+        return [windows.stored_rows(run, cached)]
 
     def _ranges_of(self, rows: int, has_bins: bool) -> Sequence[range]:
         if not (self._window.by_bins and has_bins):

@@ -21,6 +21,7 @@ from planner.combining.early import (
     demands_of,
     early_batches,
     least_batch,
+    leave_in_s,
     onward_s,
 )
 from planner.values.trees import HOP_S
@@ -55,6 +56,18 @@ def test_what_it_does_not_carry_leaves_fewest_updates_first() -> None:
     assert 0 < batch.groups[0] <= 50_000
     assert batch.groups[1] == 0
     assert sum(batch.groups) * 10 == pytest.approx(IN_FLIGHT_S * MBIT, rel=0.01)
+
+
+def test_groups_begin_to_leave_when_half_of_the_link_carries_them() -> None:
+    calm = replace(WINDOW, ends_in_s=57.5, due_in_s=60.0, classes=(UpdateClass(80_000, 0.0),))
+    held = replace(HELD, windows=(replace(calm, end_us=120_000_000, due_in_s=120.0), calm))
+    begin_s = leave_in_s(held, LINK)
+
+    assert begin_s == pytest.approx(60.0 - 1.0 - 800_000 / (HEDGE_SHARE * MBIT), rel=0.01)
+    assert leave_in_s(held, None) == 59.0
+    before, after = (replace(calm, due_in_s=60 - begin_s + more_s, ends_in_s=57.5 - begin_s) for more_s in (2.0, -2.0))
+    assert sizes(replace(HELD, windows=(before,))) == []
+    assert sizes(replace(HELD, windows=(after,))) != []
 
 
 def test_groups_that_come_up_often_stay_before_the_end() -> None:

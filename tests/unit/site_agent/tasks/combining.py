@@ -73,14 +73,19 @@ class Wire:
 
 @dataclass(slots=True)
 class SentEpochs:
-    """A channel, as far as the pool looks at it."""
+    """A channel, as far as the pool and departures look at it."""
 
     id: str
+    consumers: tuple[str, ...] = ()
     sizes: list[int] = field(default_factory=list)
     first_epoch: int = 0
 
     @property
     def epochs(self) -> SentEpochs:
+        return self
+
+    @property
+    def readers(self) -> SentEpochs:
         return self
 
     def bytes_from(self, epoch: int) -> int:
@@ -137,7 +142,7 @@ class Sender:
         self, load: Load, seed: int, wire: Wire, outbound: Outbound | None, pool: SendPool, *, to: str = READER
     ) -> None:
         self.load, self.wire = load, wire
-        self.log = SentEpochs(f"q{seed}.c1.eu")
+        self.log = SentEpochs(f"q{seed}.c1.eu", (to, "eu"))
         length_us = load.window_s * 1_000_000
         window = WindowSpec("_window_start", length_us, length_us, (ViewSpec("input"),))
         delay_us = int(WATERMARK_DELAY_S * 1e6)
@@ -149,7 +154,6 @@ class Sender:
             "",
             timedelta(seconds=1),
             inputs=(InputSpec("q.s1.eu", self.reads_from, "input", event_delay_us=delay_us),),
-            consumers=(to, "eu"),
             window=window,
         )
         self.held = HeldGroups(window)

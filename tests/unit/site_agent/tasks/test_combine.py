@@ -55,7 +55,7 @@ def older_engine() -> TableEngine:
 
 
 class RandomDepartures(Departures):
-    """Has any groups leave at any time."""
+    """Has any groups leave, and rows combined, at any time."""
 
     def __init__(self, hub: Site, rng: random.Random) -> None:
         context = hub.context
@@ -68,6 +68,9 @@ class RandomDepartures(Departures):
             if len(numbers) and self._rng.random() < 0.6:
                 some = self._rng.sample(list(numbers), self._rng.randint(1, len(numbers)))
                 yield Departure(window.end_us, np.array(sorted(some), np.int64))
+
+    def is_time_for_fewer(self, held: HeldGroups, now_s: float) -> bool:
+        return self._rng.random() < 0.2
 
 
 @asynccontextmanager

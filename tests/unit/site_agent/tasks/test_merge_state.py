@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
@@ -134,10 +135,11 @@ class StateMachine(RuleBasedStateMachine):
         assert self.merge.close(watermark_us) == due
         self.groups -= due
 
-    @rule()
-    def save(self) -> None:
+    @rule(one_of_each=st.booleans())
+    def save(self, *, one_of_each: bool) -> None:
         self.number += 1
-        self.runner.run(self.merge.state.save(Checkpoint(self.number, closed_us=self.closed_us)))
+        checkpoint = Checkpoint(self.number, closed_us=self.closed_us)
+        self.runner.run(self.merge.state.save(checkpoint, one_of_each=one_of_each))
         self.saved = (self.groups.copy(), self.closed_us)
 
     @rule()
@@ -195,6 +197,23 @@ async def test_a_checkpoint_writes_what_changed_and_leaves_the_rest_where_it_is(
     assert {path.name for path in first.parent.glob("run-*")} == {first.name, second.name}
     assert first.stat() == before
     assert second.stat().st_size < 1200
+
+
+@pytest.mark.parametrize("at_once", [4, 1000])
+async def test_one_row_of_each_group_is_left_where_that_is_wanted(tmp_path: Path, at_once: int) -> None:
+    merge = Merge(tmp_path, replace(LIMITS, rows_at_once=at_once, runs_alike=8))
+    await merge.restore()
+    for number in range(1, 4):
+        merge.state.open.add(PARTIALS, some(16))
+        merge.state.open.add(JOINED, some(16))
+        await merge.state.save(Checkpoint(number), one_of_each=number == 3)
+
+    partials_, joined = (merge.state.open.windows[view] for view in (PARTIALS, JOINED))
+    assert [run.run.rows for run in partials_.runs] == [8]
+    # Rows of all ranges are in memory, if they are no more than those of one.
+    assert (partials_.runs[0].cached is not None) == (at_once >= 8)
+    assert joined.rows == 48, "no statement combines them"
+    assert merge.close(LENGTH_US).total() == 96
 
 
 async def test_runs_of_closed_windows_go_with_the_next_checkpoint(merge: Merge) -> None:
