@@ -292,7 +292,7 @@ class Master:
         )
         members = Members(MemberParts(self.sites, self.peers, self._around.clock, self._around.describe))
         member_pb2_grpc.add_MemberServiceServicer_to_server(MemberServicer(members), server)
-        work = SiteWorkView(self.board, self.leases)
+        work = SiteWorkView(self.board, self.leases, lambda: self.queries.snapshots.held)
         parts = SiteParts(self.jobs, self.sites, self._watches, self.monitor, work, members, self.advisor)
         sites = SiteServicer(parts, cluster=self._cluster)
         site_pb2_grpc.add_SiteServiceServicer_to_server(sites, server)

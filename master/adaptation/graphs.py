@@ -56,8 +56,7 @@ def _late_s(stage: Stage | None, running: Running, one: Deployed) -> float | Non
     """Return how long the windows of a merge are open; None where it cannot begin in the middle of its inputs."""
     if stage is None or stage.merge is None or one.vertex.kind is not VertexKind.MERGE:
         return None
-    tables = any(running.task(name).vertex.kind is VertexKind.TABLE for name in one.inputs)
-    return None if tables else stage.merge.window.total_seconds()
+    return None if running.reads(one.id, VertexKind.TABLE) else stage.merge.window.total_seconds()
 
 
 def _takes_partials(stage: Stage) -> bool:

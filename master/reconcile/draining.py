@@ -16,6 +16,7 @@ from planner.adapt.model import Links
 from planner.graph.ids import TaskId
 from planner.handover.refusals import may_leave
 from planner.sharing.running import Running
+from planner.sharing.vertices import VertexKind
 from planner.values.stages import StageKind
 
 LOOK_EVERY = timedelta(seconds=2)
@@ -47,7 +48,8 @@ class Draining:
         for one in running.deployed if draining else ():
             if running.site(one.id) in draining and is_task(one):
                 kind = StageKind.DERIVE if one.residual else StageKind(one.vertex.kind.value)
-                if may_leave(kind, self._parts.lineages.get(one.id), now):
+                beside_source = running.reads(one.id, VertexKind.SOURCE)
+                if may_leave(kind, self._parts.lineages.get(one.id), now, beside_source=beside_source):
                     yield one.id
 
     def _move(self, place: TaskId) -> None:

@@ -14,6 +14,8 @@ from planner.values.stages import StageKind
 
 _SEEDED = (Step.SEEDING, Step.CUT, Step.WITHDRAWN, Step.TAKEN)
 _CUT = (Step.CUT, Step.TAKEN)
+_STATELESS = (StageKind.DERIVE, StageKind.COMBINE)
+"""Tasks of these kinds have published all that they hold when their channel ends."""
 
 
 class Generations:
@@ -137,7 +139,7 @@ class Generations:
 
 def _gets_state(spec: TaskSpec, handover: Handover) -> bool:
     """Return whether the successor is made of a checkpoint: not one that reads new parts, nor one without state."""
-    return not handover.begins_late and spec.kind is not StageKind.DERIVE
+    return not handover.begins_late and spec.kind not in _STATELESS
 
 
 def _of_new_parts(spec: TaskSpec, handover: Handover) -> tuple[ChannelInput, ...]:

@@ -269,7 +269,8 @@ class Handovers:
                 under_way="" if lineage.handover is None else lineage.handover.to_site,
                 busy=tuple(moving),
                 without_state=without_state,
-                reads_table=any(running.task(name).vertex.kind is VertexKind.TABLE for name in one.inputs),
+                beside_source=running.reads(one.id, VertexKind.SOURCE),
+                reads_table=running.reads(one.id, VertexKind.TABLE),
                 versions=dict(_of_other_versions(map(sites.get, involved), self._version)),
             )
         )

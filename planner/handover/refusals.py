@@ -9,8 +9,9 @@ from datetime import datetime, timedelta
 from planner.handover.model import Lineage
 from planner.values.stages import StageKind
 
-MOVABLE = (StageKind.MERGE, StageKind.FINAL, StageKind.DERIVE)
-"""Kinds of tasks that can be moved: their state is rows, which another task can be made of, or they have none."""
+MOVABLE = (StageKind.MERGE, StageKind.FINAL, StageKind.DERIVE, StageKind.COMBINE)
+"""Kinds of tasks that can be moved: their state is rows, which another task can be made of or which their readers take
+before, or they have none."""
 
 AGAIN_AFTER = timedelta(minutes=1)
 """A task whose move was rolled back leaves a draining site after so long, at the earliest."""
@@ -18,7 +19,7 @@ AGAIN_AFTER = timedelta(minutes=1)
 _STAYS = {
     StageKind.SOURCE: "a source stays with its data",
     StageKind.TABLE: "what reads a table stays with its data",
-    StageKind.COMBINE: "a combining task stays at its source's site",
+    StageKind.COMBINE: "what combines the rows of a source stays at its site",
     StageKind.SINK: "a sink stays with its files",
 }
 
@@ -39,6 +40,8 @@ class Move:
     """The site that the task is moving to already, or is coming back from; empty: it does neither."""
     busy: tuple[str, ...] = ()
     """Tasks that it reads, or that read it, and that move."""
+    beside_source: bool = False
+    """It reads a source, which is at its site."""
     without_state: bool = False
     """The new task is to begin in the middle of the inputs."""
     reads_table: bool = False
@@ -48,10 +51,9 @@ class Move:
 
 def refusal(move: Move) -> tuple[str, str] | None:
     """Why the move cannot be made, and what would be right; None: it can."""
-    if move.kind not in MOVABLE:
-        return _STAYS.get(
-            move.kind, f"a {move.kind.value} task stays where it is"
-        ), "a MERGE, FINAL or DERIVE task can be moved"
+    if not _is_movable(move.kind, beside_source=move.beside_source):
+        why = _STAYS.get(move.kind, f"a {move.kind.value} task stays where it is")
+        return why, "a MERGE, FINAL or DERIVE task can be moved, and a COMBINE of what other sites send"
     if move.without_state and (move.kind is not StageKind.MERGE or move.reads_table):
         why = "reads a table" if move.kind is StageKind.MERGE else f"is a {move.kind.value} task"
         return f"{move.task} cannot begin in the middle of its inputs, because it {why}", "move it with its state"
@@ -71,8 +73,13 @@ def refusal(move: Move) -> tuple[str, str] | None:
     return None
 
 
-def may_leave(kind: StageKind, lineage: Lineage, now: datetime) -> bool:
+def may_leave(kind: StageKind, lineage: Lineage, now: datetime, *, beside_source: bool = False) -> bool:
     """Return whether the move of a task away from a draining site is to be begun now."""
     last = lineage.last
     failed_lately = last is not None and not last.moved and now - last.ended_at < AGAIN_AFTER
-    return kind in MOVABLE and lineage.handover is None and not failed_lately
+    return _is_movable(kind, beside_source=beside_source) and lineage.handover is None and not failed_lately
+
+
+def _is_movable(kind: StageKind, *, beside_source: bool) -> bool:
+    """A COMBINE that reads a source would have all of the source's rows sent after it."""
+    return kind in MOVABLE and not (kind is StageKind.COMBINE and beside_source)

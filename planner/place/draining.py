@@ -26,13 +26,15 @@ class WorkKind(Enum):
     """A slot held by another framework than Selat's own."""
 
 
-_MOVABLE = frozenset({WorkKind.MERGE, WorkKind.FINAL, WorkKind.REDUCE, WorkKind.DERIVE, WorkKind.LEASE})
+_MOVABLE = frozenset(
+    {WorkKind.MERGE, WorkKind.FINAL, WorkKind.REDUCE, WorkKind.DERIVE, WorkKind.COMBINE, WorkKind.LEASE}
+)
 
 _MOVES = "it moves to another site, where one has a slot for it, or ends with the queries that need it"
 
 _REASONS = {
     WorkKind.SOURCE: "{subject} is bound here; it ends with the queries that need it",
-    WorkKind.COMBINE: "it combines groups that are born here or go over here; it ends with the queries that need it",
+    WorkKind.COMBINE: _MOVES,
     WorkKind.TABLE: "{subject} is bound here; it ends with its query",
     WorkKind.MAP: "its split of {subject} is here; it ends by itself",
     WorkKind.SINK: "{subject} is bound here; it ends with its query",
@@ -44,6 +46,8 @@ _REASONS = {
     WorkKind.STREAM: "clients push {subject} here; it ends when the stream is dropped",
     WorkKind.LEASE: "{holder} holds the slot; it ends when the lease is given back or expires",
 }
+
+_BORN_HERE = "it combines groups that are born here; it ends with the queries that need it"
 
 _ENDED = "it has ended; its rows are read from here until its query is over"
 
@@ -61,13 +65,22 @@ class Work:
     """The id of its lease."""
     ended: bool = False
     """A task of which only the output is left."""
+    beside_source: bool = False
+    """It reads a source of the site."""
 
     @property
     def movable(self) -> bool:
         """True when it could be at another site."""
-        return self.kind in _MOVABLE and not self.ended
+        return self.kind in _MOVABLE and not self.ended and not self._born_here
 
     @property
     def reason(self) -> str:
         """The reason why it is here, and what ends it."""
-        return _ENDED if self.ended else _REASONS[self.kind].format(subject=self.subject, holder=self.holder)
+        if self.ended:
+            return _ENDED
+        reason = _BORN_HERE if self._born_here else _REASONS[self.kind]
+        return reason.format(subject=self.subject, holder=self.holder)
+
+    @property
+    def _born_here(self) -> bool:
+        return self.kind is WorkKind.COMBINE and self.beside_source

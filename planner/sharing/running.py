@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 from planner.graph.ids import TaskId
 from planner.sharing.forms import Form
-from planner.sharing.vertices import Vertex
+from planner.sharing.vertices import Vertex, VertexKind
 from planner.values.links import Pair
 
 _Key = TypeVar("_Key")
@@ -107,6 +107,10 @@ class Running:
     def task(self, task: TaskId) -> Deployed:
         """Raises KeyError when it does not run."""
         return self._deployed[task]
+
+    def reads(self, task: TaskId, kind: VertexKind) -> bool:
+        """Return whether the task reads the channel of a vertex of that kind. Raises KeyError when it does not run."""
+        return any(self._deployed[name].vertex.kind is kind for name in self._deployed[task].inputs)
 
     def users(self, task: TaskId) -> frozenset[str]:
         """The queries that need a task, those included that read it through others."""

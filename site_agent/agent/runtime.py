@@ -35,7 +35,7 @@ from site_agent.tasks.crashes import Crashes
 from site_agent.tasks.dead_letters import DIRECTORY_NAME
 from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.final import FinalTask
-from site_agent.tasks.handover.successor import derived_successor, windowed_successor
+from site_agent.tasks.handover.successor import combining_successor, derived_successor, windowed_successor
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.pool import SendPool
 from site_agent.tasks.progress import Progress
@@ -271,6 +271,8 @@ class SiteRuntime:
         if (windowed := _WINDOWED.get(spec.kind)) is not None:
             if spec.window is None:
                 raise SiteAgentError(f"task {spec.task_id} of windows has no window", ids={"task": spec.task_id})
+            if spec.take_over is not None and spec.kind is StageKind.COMBINE:
+                return combining_successor(context, spec.window, spec.take_over)
             if spec.take_over is not None:
                 final = spec.kind is StageKind.FINAL
                 return windowed_successor(context, spec.window, spec.take_over, waits_for_idle=final)

@@ -20,82 +20,61 @@ fits, and many groups leave range by range.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 
 import pyarrow as pa
 
+from contract.handover import HandoverReport
 from contract.tasks import TaskState
 from machine.faults import reached
 from planner.combining.clock import LEAST_STEP_S
 from planner.combining.patience import fits_one_job, is_worth_a_job, patience_s
-from planner.values.names import GROUP_COLUMN, INPUT_VIEW
+from planner.values.names import GROUP_COLUMN
 from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
 from site_agent.channels.log import ChannelLog
-from site_agent.channels.manifest import EpochManifest
-from site_agent.port import Port, PortBatch, PortInput, Waiting
-from site_agent.tasks.checkpoint import Checkpoint, SavedState
-from site_agent.tasks.combiner import Combiner
+from site_agent.port import PortBatch, Waiting
 from site_agent.tasks.context import TaskContext
-from site_agent.tasks.departures import Departures
-from site_agent.tasks.held import (
-    EVERYTHING_US,
-    HeldGroups,
-    held_spec,
-    together,
-    without_numbers,
-)
+from site_agent.tasks.handover.beginning import goes_on
+from site_agent.tasks.handover.ending import Ending, release_inputs
+from site_agent.tasks.held import EVERYTHING_US, HeldGroups, without_numbers
+from site_agent.tasks.holding import HoldingTask
 from site_agent.tasks.leaving import Said, Work, publish_leaving
-from site_agent.tasks.merge_state import MergeState
-from site_agent.tasks.older import closed_by_older, cursors_of, is_of_older, rows_by_older
-from site_agent.tasks.progress import Totals
-from site_agent.tasks.spec import InputSpec, WindowSpec
-from site_agent.tasks.task import PortTask
-from site_agent.tasks.views import OpenViews
+from site_agent.tasks.spec import HandOver, TakeOver, WindowSpec
 
 EPOCH_BYTES = 4 * 1024 * 1024
 """What closes a window is published in epochs of about this size: the first are stored while others are under way."""
 
 
-class CombineTask(PortTask):
+class CombineTask(HoldingTask):
     """The loop of a COMBINE stage at one site. After a failed epoch a new one goes on from the checkpoint."""
 
-    def __init__(self, context: TaskContext, window: WindowSpec) -> None:
-        self._context = context
-        self._window = window
-        spec, log = context.spec, context.log
-        self._port = Port(context.router, reader=spec.task_id, query_id=spec.query_id)
-        self._inputs = spec.inputs
-        self._restored = False
-        self._combiner = Combiner(context)
-        self._state = MergeState(context, held_spec(window, spec.sql), self._combiner.fewer, self._opened)
-        self._checkpoint = Checkpoint()
-        self._quiet_since_s = context.clock.monotonic()
-        self._since_checkpoint_bytes = 0
-        self._held = HeldGroups(window)
-        self._departures = Departures(spec, context.site, log, context.pool)
-        self._totals = Totals()
-        self._counted: Mapping[str, int] = {}
-        self._released: Mapping[str, int] = {}
+    def __init__(self, context: TaskContext, window: WindowSpec, *, beside: Collection[str] = ()) -> None:
+        super().__init__(context, window, beside=beside)
+        self._beside = frozenset(beside)
+        self._ending = Ending(context)
         self._last: PortBatch | None = None
+        """What the input said last, without rows."""
         self._work = Work()
 
-    async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
-        """Channels join and leave while the task runs; before the checkpoint is restored, they are noted alone."""
-        self._inputs = tuple(inputs)
-        self._departures.read(inputs)
-        if self._restored:
-            await self._read_inputs()
+    async def set_handover(self, hand_over: HandOver | None, take_over: TakeOver | None) -> None:
+        """Return once no cut is under way that this takes back."""
+        await self._ending.want(hand_over)
+        self._interrupt()
 
-    async def close(self) -> None:
-        self._state.close()
-        self._departures.close()
-        await self._port.close()
+    @property
+    def handover(self) -> HandoverReport | None:
+        return self._ending.report()
+
+    @property
+    def goes_on(self) -> bool:
+        """Return whether the task's channel goes on where that of its predecessor ended."""
+        return goes_on(self._context.log, self._checkpoint.succession)
 
     async def run(self) -> None:
-        """Until every channel of the port has ended."""
+        """Until every channel of the port has ended, or a successor's channel continues the task's own."""
         context = self._context
         # What it keeps for itself slows it down no more than what sites keep.
         context.log.readers.set_awaited(context.spec.task_id, None)
@@ -110,19 +89,53 @@ class CombineTask(PortTask):
             await context.in_thread(self._acknowledge_own)
         context.progress.enter(TaskState.RUNNING)
         while context.log.end is None:
-            batch = batch or await self._next()
-            if batch is None:
+            self._news = False
+            if batch is None and self._ending.wants_cut and self._held.are_numbered:
+                await self._end_for_successor()
+            elif (batch := batch or await self._next()) is not None:
+                await self._step(batch)
+                batch = None
+            elif not self._news:
                 await self._use_silence()
-                continue
-            await self._step(batch)
-            batch = None
+        await self._release_inputs()
         context.progress.enter(TaskState.ENDED)
 
-    async def _read_inputs(self) -> None:
-        await self._port.set_inputs(list(map(_port_input, self._inputs)))
+    async def _end_for_successor(self) -> None:
+        """Publish all that is held, and end the channel: the successor begins with nothing."""
+        context, standing = self._context, self._context.log.standing
+        cursors = self._port.cursors
+        watermark_us = standing.watermark_us if standing is not None else None
+        idle = standing is not None and standing.idle
+        if self._held.rows:
+            await context.wait_for_room()
+            async with context.attempt():
+                said = PortBatch((), (), cursors, watermark_us, ended=False, rows=0, idle=idle)
+                await self._close_windows(said, everything=True)
+        await self._ending.cut(cursors, self._totals.rows_late, asdict(self._totals))
+
+    async def _release_inputs(self) -> None:
+        """A task that another continues needs nothing of what comes nor of its own channel, after a restart neither."""
+        end = self._context.log.end
+        if end is not None and end.successor_channel:
+            await self._context.in_thread(self._pass_own_end)
+            await self._port.close()
+            await release_inputs(self._context, self._beside)
 
     async def _next(self) -> PortBatch | None:
-        """What is new; None when nothing came for a while in which something is to be done."""
+        """What is new; None when nothing came for a while in which something is to be done, or the wait was
+        interrupted."""
+        if self._news:
+            return None
+        try:
+            # Not wait_for: it swallows a cancellation that comes together with a batch, and the task would run on.
+            async with asyncio.timeout(None) as self._waiting:
+                return await self._come()
+        except TimeoutError:
+            return None
+        finally:
+            self._waiting = None
+
+    async def _come(self) -> PortBatch | None:
         if self._departures.are_only_closings(self._held, self._context.clock.monotonic()):
             most_s = patience_s(self._context.spec.epoch_interval.total_seconds(), self._checkpoint_due_s())
             await self._port.let_come(self._is_enough, most_s=most_s)
@@ -131,7 +144,6 @@ class CombineTask(PortTask):
         if not waits_s:
             return await taking
         try:
-            # Not wait_for: it swallows a cancellation that comes together with a batch, and the task would run on.
             async with asyncio.timeout(max(0.0, min(waits_s))):
                 return await taking
         except TimeoutError:
@@ -139,13 +151,6 @@ class CombineTask(PortTask):
 
     def _is_enough(self, waiting: Waiting) -> bool:
         return is_worth_a_job(waiting.rows, ends_window=self._held.crosses_boundary(waiting.watermark_us))
-
-    def _checkpoint_due_s(self) -> float | None:
-        """How long until a checkpoint is due, which acknowledges what was read; None: none will be."""
-        if dict(self._port.cursors) == dict(self._checkpoint.cursors):
-            return None
-        interval_s = self._context.limits.checkpoint_interval.total_seconds()
-        return self._quiet_since_s + interval_s - self._context.clock.monotonic()
 
     def _departure_due_s(self) -> float | None:
         """How long until groups may have to leave although nothing came; None: not before something does.
@@ -201,7 +206,7 @@ class CombineTask(PortTask):
             await context.wait_for_room()
         async with context.attempt():
             if closes:
-                await self._close_windows(batch)
+                await self._close_windows(batch, everything=batch.idle or batch.ended)
             elif not context.limits.pressure_of(context.log).waits:
                 await self._send_early(batch)
             if batch.ended:
@@ -219,32 +224,9 @@ class CombineTask(PortTask):
         if closing is not None:
             self._departures.closed(clock.monotonic() - started_s)
 
-    def _admitted(self, batch: PortBatch) -> pa.Table | None:
-        until_us, progress = self._port.incomplete_until_us, self._context.progress
-        if until_us is not None:
-            # Left out are windows of which rows may be missing. None is out: the watermark waits for all channels.
-            progress.starts_at_us = self._held.begin_behind(until_us, progress.starts_at_us)
-        taken = [
-            table
-            for origin, table in zip(batch.origins, batch.tables, strict=True)
-            # A version before this one may have sent these rows, although their windows are open.
-            if origin.epoch >= self._released.get(origin.channel, 0)
-        ]
-        return together(taken)
-
-    def _count(self, batch: PortBatch, dropped: int) -> None:
-        if self._context.progress.starts_at_us is not None:
-            # Rows from before the beginning are not late.
-            dropped = 0
-        self._since_checkpoint_bytes += sum(table.get_total_buffer_size() for table in batch.tables)
-        pairs, counted = zip(batch.origins, batch.tables, strict=True), self._counted
-        new = [table.num_rows for origin, table in pairs if origin.epoch >= counted.get(origin.channel, 0)]
-        self._totals = self._totals.plus(rows_in=sum(new), rows_late=dropped if new else 0)
-
-    async def _close_windows(self, batch: PortBatch) -> None:
-        """Publish all groups of the windows that the watermark has passed; of an input that fell idle or ended, all."""
+    async def _close_windows(self, batch: PortBatch, *, everything: bool) -> None:
+        """Publish all groups of the windows that the watermark has passed, or all that are held."""
         context, started_s = self._context, self._context.clock.monotonic()
-        everything = batch.idle or batch.ended
         due_us = EVERYTHING_US if everything else batch.watermark_us
         found = False
         ranges = self._held.ranges(due_us, rows_at_once=context.limits.rows_at_once)
@@ -286,94 +268,6 @@ class CombineTask(PortTask):
             self._departures.left(manifest.rows, manifest.size_bytes)
             self._work.published(manifest)
 
-    def _opened(self, saved: SavedState) -> OpenViews:
-        number, closed_us, sql = saved.checkpoint.number, saved.checkpoint.closed_us, self._context.spec.sql
-        self._held = HeldGroups(self._window, sql=sql, closed_us=closed_us, runs=saved.runs, checkpoint=number)
-        return self._held.open
-
-    async def _restore(self) -> None:
-        context = self._context
-        saved = await self._state.restore()
-        checkpoint, last = saved.checkpoint, context.log.epochs.last_manifest
-        self._checkpoint = checkpoint
-        self._totals, self._counted = _newer(checkpoint, last)
-        rows: pa.Table | None = saved.rows.get(INPUT_VIEW)
-        if last is not None and is_of_older(checkpoint, last):
-            self._held.advance(closed_by_older(checkpoint, last))
-            self._released, rows = rows_by_older(checkpoint, last, rows)
-        if rows is not None:
-            combined = await self._combiner.combined(rows)
-            await context.in_thread(lambda: self._held.add(combined))
-        watermark_us = last.watermark_us if last is not None else None
-        context.progress.restore(self._totals, watermark_us)
-        # Not behind the windows that are out, although a channel that was idle then may have woken since.
-        reached_us = max((w for w in (checkpoint.watermark_us, watermark_us) if w is not None), default=None)
-        self._port.restore(checkpoint.cursors, checkpoint.ended, watermark_us=reached_us)
-
-    async def _catch_up(self) -> PortBatch | None:
-        """Hold again what was held before the crash.
-
-        Returns:
-            What the input said last, without rows; None: nothing was taken. It may not be published yet.
-        """
-        context, log = self._context, self._context.log
-        last = log.epochs.last_manifest
-        older = last is not None and is_of_older(self._checkpoint, last)
-        batch: PortBatch | None = None
-        first = log.next_epoch - 1 if older else self._checkpoint.out or 0
-        for epoch in range(max(0, first), log.next_epoch):
-            manifest = await context.in_thread(partial(log.epochs.manifest, epoch))
-            cursors = cursors_of(manifest.commit.get("cursors"))
-            while taken := await self._port.take_before(cursors, max_bytes=context.limits.port_batch_bytes):
-                batch = taken
-                async with context.attempt():
-                    self._count(batch, await self._combiner.hold(self._held, self._admitted(batch)))
-            if not older:
-                async with context.attempt():
-                    await self._combiner.remove(self._held, log, manifest)
-        if older:
-            async with context.attempt():
-                await self._save_checkpoint(self._port.cursors)
-        await context.in_thread(self._acknowledge)
-        return replace(batch, tables=(), origins=(), rows=0) if batch is not None else None
-
-    async def _maybe_checkpoint(self, batch: PortBatch) -> None:
-        moved = dict(batch.cursors) != dict(self._checkpoint.cursors)
-        fewer = self._departures.is_time_for_fewer(self._held, self._context.clock.monotonic())
-        if batch.ended or fewer or (moved and self._since_checkpoint_bytes >= self._state.due_bytes()):
-            await self._save_checkpoint(batch.cursors, one_of_each=fewer)
-
-    async def _save_checkpoint(self, cursors: Mapping[str, int], *, one_of_each: bool = False) -> None:
-        context = self._context
-        checkpoint = Checkpoint(
-            self._checkpoint.number + 1,
-            dict(cursors),
-            self._port.ended_channels,
-            closed_us=self._held.closed_us,
-            watermark_us=self._port.watermark_us,
-            totals=self._totals,
-            out=context.log.next_epoch,
-        )
-        await self._state.save(checkpoint, one_of_each=one_of_each)
-        self._held.checkpoint = checkpoint.number
-        reached(FaultPoint.CHECKPOINT_DONE)
-        self._checkpoint = checkpoint
-        self._quiet_since_s = context.clock.monotonic()
-        self._since_checkpoint_bytes = 0
-        await context.in_thread(self._acknowledge)
-        reached(FaultPoint.CHECKPOINT_ACKNOWLEDGED)
-
-    def _acknowledge(self) -> None:
-        """What the checkpoint is past is not needed any more, of the input and of its own channel."""
-        self._port.acknowledge(self._checkpoint.cursors)
-        self._acknowledge_own()
-
-    def _acknowledge_own(self) -> None:
-        context = self._context
-        out = (self._checkpoint.out or 0) if context.log.end is None else context.log.next_epoch
-        if out:
-            context.log.acknowledge(context.spec.task_id, out - 1)
-
     def _record(self, batch: PortBatch, started_s: float) -> None:
         progress, clock, work = self._context.progress, self._context.clock, self._work
         progress.totals = self._totals
@@ -394,15 +288,3 @@ def _closes_at_once(batch: PortBatch, held: HeldGroups, rows_at_once: int) -> bo
     if batch.idle or batch.ended or not held.crosses_boundary(batch.watermark_us):
         return False
     return fits_one_job(batch.rows, held.ends_by(batch.watermark_us), most_rows=rows_at_once)
-
-
-def _port_input(i: InputSpec) -> PortInput:
-    return PortInput(i.channel, i.site, i.view, i.read_from, i.event_delay_us, from_epoch=i.from_epoch)
-
-
-def _newer(checkpoint: Checkpoint, last: EpochManifest | None) -> tuple[Totals, Mapping[str, int]]:
-    """Return the newer of the two records: what was counted, and the cursors up to which it was read."""
-    emitted = Totals.from_json(last.commit.get("totals")) if last is not None else Totals()
-    if last is None or emitted.rows_in < checkpoint.totals.rows_in:
-        return checkpoint.totals, checkpoint.cursors
-    return emitted, cursors_of(last.commit.get("cursors"))

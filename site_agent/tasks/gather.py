@@ -52,8 +52,6 @@ class GatheringTask(PortTask):
         self._held_bytes = 0
         self._totals = Totals()
         self._counted: Mapping[str, int] = {}
-        self._news = False
-        self._waiting: asyncio.Timeout | None = None
 
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
         """Channels join and leave while the task runs; before the checkpoint is restored, they are noted alone.
@@ -76,12 +74,6 @@ class GatheringTask(PortTask):
     def _port_input(self, i: InputSpec) -> PortInput:
         by_bins = self._window.by_bins
         return PortInput(i.channel, i.site, i.view, i.read_from, i.event_delay_us, i.bins, by_bins, i.from_epoch)
-
-    def _interrupt(self) -> None:
-        """Have `_next` return, now or when it is called: there is something else to do."""
-        self._news = True
-        if self._waiting is not None and not self._waiting.expired():
-            self._waiting.reschedule(0.0)
 
     async def _next(self) -> PortBatch | None:
         """Return the next batch; None when a checkpoint is due first, as sources may wait for what it acknowledges,

@@ -97,6 +97,11 @@ class HeldGroups:
         return self._rows.rows
 
     @property
+    def are_numbered(self) -> bool:
+        """Return whether the number of each row's group is known."""
+        return self._rows.has_bins(EVERYTHING_US)
+
+    @property
     def windows(self) -> tuple[HeldWindow, ...]:
         """By their ends."""
         return tuple(window for _, window in sorted(self._windows.items()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
@@ -55,9 +56,19 @@ class Task(ABC):
 
 
 class PortTask(Task):
-    """A task that reads its inputs through a port."""
+    """A task that reads its inputs through a port, and may be told of other work while it waits for them."""
 
     _port: Port
+    _news: bool = False
+    """It is set by `_interrupt`, and cleared by the task before it looks for what there is to do."""
+    _waiting: asyncio.Timeout | None = None
+    """The wait that an interruption ends."""
+
+    def _interrupt(self) -> None:
+        """Have the task's wait for its inputs end, now or when it begins: there is something else to do."""
+        self._news = True
+        if self._waiting is not None and not self._waiting.expired():
+            self._waiting.reschedule(0.0)
 
     @property
     def missed_inputs(self) -> tuple[str, ...]:

@@ -8,14 +8,24 @@ from collections.abc import Iterator
 import pytest
 
 import selat
+from selat.client.moves import MoveStep, TaskMove
 from tests.e2e.cluster import check_against_oracle, submit
-from tests.e2e.faults import Scene, in_the_middle, kill
+from tests.e2e.faults import Queries, Scene, in_the_middle, kill
 from tests.e2e.queries import Case
 from tests.e2e.test_combine import BATCH, combined_cases
+from tests.e2e.test_handover import over
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark]
 
 TREE = "SET combine = on; SET combine_tree = 'asia > eu'; "
+BETWEEN = Case(
+    "between",
+    "SELECT window.start AS s, product, count(*) AS n, sum(quantity) AS total FROM orders WHERE site IN ('us', 'asia') "
+    "GROUP BY window(ts, '10 seconds'), product",
+    "SELECT w(ts, 10) AS s, product, count(*) AS n, sum(quantity) AS total FROM orders WHERE site IN ('us', 'asia') "
+    "GROUP BY 1, 2",
+)
+"""At eu it combines what asia sends, and nothing else."""
 
 
 @pytest.fixture
@@ -62,3 +72,51 @@ def test_results_equal_the_oracle_after_kills(isolated: Scene, isolated_client: 
     kill(isolated.cluster, "master", "agent-eu", "agent-us")
     check_against_oracle(isolated.dataset, cases, queries)
     check_against_oracle(isolated.dataset, cases[:1], again)
+
+
+def moved(client: selat.Client, queries: Queries, *sites: str) -> list[TaskMove]:
+    """Have what eu combines go on at each of the sites in turn."""
+    (query,) = queries.values()
+    tasks = query.info().tasks
+    (stage,) = {task.task_id.split(".", 1)[1] for task in tasks if task.site == "eu" and task.stage_id[0] == "c"}
+    found = []
+    for site in sites:
+        if not query.state().over:
+            found += over(client, [client.move_task(query.id, stage, site)])
+    return found
+
+
+def test_what_is_combined_between_goes_on_at_other_sites(frail: Scene, frail_client: selat.Client) -> None:
+    list(frail_client.script(TREE))
+    queries = submit(frail_client, (BETWEEN,))
+    in_the_middle(queries, rows_in=500)
+    moves = moved(frail_client, queries, "us", "asia", "eu")
+    assert MoveStep.MOVED in {move.step for move in moves}
+    check_against_oracle(frail.dataset, (BETWEEN,), queries)
+
+
+def test_what_combines_the_rows_of_a_source_stays(frail: Scene, frail_client: selat.Client) -> None:
+    list(frail_client.script(TREE))
+    (query,) = submit(frail_client, (BETWEEN,)).values()
+    in_the_middle({BETWEEN.name: query}, rows_in=1)
+    leaf = next(task for task in query.info().tasks if task.site == "asia" and task.stage_id[0] == "c")
+    with pytest.raises(selat.StatementError, match="combines the rows of a source") as caught:
+        frail_client.move_task(query.id, leaf.task_id.split(".", 1)[1], "eu")
+    assert caught.value.code == "HANDOVER_REFUSED"
+    query.cancel()
+
+
+@pytest.mark.long
+@pytest.mark.kills
+@pytest.mark.parametrize("victims", [("agent-us",), ("agent-eu",), ("agent-asia",), ("master", "agent-eu")])
+def test_kills_while_it_moves_lose_and_double_nothing(
+    isolated: Scene, isolated_client: selat.Client, victims: tuple[str, ...]
+) -> None:
+    list(isolated_client.script(TREE))
+    queries = submit(isolated_client, (BETWEEN,))
+    in_the_middle(queries, rows_in=1000)
+    (query,) = queries.values()
+    (between,) = [task for task in query.info().tasks if task.site == "eu" and task.stage_id[0] == "c"]
+    isolated_client.move_task(query.id, between.task_id.split(".", 1)[1], "us")
+    kill(isolated.cluster, *victims)
+    check_against_oracle(isolated.dataset, (BETWEEN,), queries)

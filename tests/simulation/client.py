@@ -152,8 +152,10 @@ class Client:
             answer = await self._stub.GetQuery(query_pb2.GetQueryRequest(query=order.query), timeout=CALL_TIMEOUT_S)
         except grpc.aio.AioRpcError:
             return
-        names = (task.task_id.split(".", 1)[1] for task in answer.query.tasks)
-        places = sorted({name for name in names if name[0] in "mf" or ".d" in name})
+        names = [task.task_id.split(".", 1)[1] for task in answer.query.tasks]
+        # The COMBINEs behind the first ones read no source.
+        behind = {name for name in names if name[0] == "c" and not name.startswith("c1.")}
+        places = sorted(behind | {name for name in names if name[0] in "mf" or ".d" in name})
         if not places:
             return
         stage = places[int(order.place * len(places))]

@@ -7,10 +7,12 @@ from random import Random
 
 from tests.simulation.faults import Fault, Move, Scale
 from tests.simulation.plan import FIRST_FAULT_S, SITES, Plan, faults_begin_until_s, trouble
-from tests.simulation.workload import ALL_GROUPS
+from tests.simulation.workload import ALL_GROUPS, ELSEWHERE
 
 QUERIES = ("by_site", "distinct", "rows", "sliding", "taps", "windows")
 """They have merges of their own."""
+BETWEEN = SITES[0]
+"""It has no rows of the query over whose groups it combines for the others."""
 
 
 def moving(seed: int) -> Plan:
@@ -34,6 +36,9 @@ def moving(seed: int) -> Plan:
         parts=parts,
         budget_bytes=random.choice((1 << 30, 1 << 30, 2_000)),
     )
+    if not derives and parts == 1 and random.random() < 0.4:
+        tree = ", ".join(f"{site} > {BETWEEN}" for site in plan.sites if site != BETWEEN)
+        plan = replace(plan, queries=(*ELSEWHERE, *names[1:]), combine=True, tree=tree)
     faults: list[Fault] = []
     at_s, every_s = FIRST_FAULT_S + 2, random.choice((2.0, 5.0))
     while (at_s := at_s + random.expovariate(1 / every_s)) < faults_begin_until_s(plan):

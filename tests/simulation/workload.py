@@ -155,9 +155,17 @@ STEPS = {
     ),
 }
 """Cumulative windows, and units of time as keys."""
+ELSEWHERE = {
+    "elsewhere": Query(
+        "SELECT window.start AS s, page, count(*) AS n, sum(ms) AS total FROM clicks WHERE site <> 'us' "
+        "GROUP BY window(ts, '10 seconds'), page",
+        "SELECT w(ts, 10) AS s, page, count(*) AS n, sum(ms) AS total FROM clicks WHERE site <> 'us' GROUP BY 1, 2",
+    ),
+}
+"""It has nothing to read at a site, which combines what others send, where its groups go over that one."""
 SCALED = ("layer", "top")
 """Those of one merge with a FINAL stage behind it, whose parts can change."""
-QUERIES |= ALL_GROUPS | STEPS
+QUERIES |= ALL_GROUPS | STEPS | ELSEWHERE
 
 
 def declarations(

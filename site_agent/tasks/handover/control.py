@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
 from contract.tasks import TaskState
 from site_agent.base.errors import CorruptEpochError, LostChannelError, UnknownChannelError
+from site_agent.base.json import Json
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EndMark
 from site_agent.tasks.context import TaskContext
@@ -34,6 +35,8 @@ class Control:
         self.rows = 0
         """It counts the rows of the epochs that were heard."""
         self.size_bytes = 0
+        self.commit: Mapping[str, Json] = {}
+        """Of the last of them, what the task says beside its rows."""
 
     @property
     def watermark_us(self) -> int | None:
@@ -58,6 +61,7 @@ class Control:
             manifest = await undamaged(self._context, partial(self._log.epochs.manifest, epoch))
             self.rows += manifest.rows
             self.size_bytes += manifest.size_bytes
+            self.commit = manifest.commit
             self.heard = epoch + 1
         self.heard = max(self.heard, first)
 

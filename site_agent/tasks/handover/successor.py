@@ -12,11 +12,12 @@ from contract.handover import HandoverReport
 from site_agent.base.errors import SiteAgentError
 from site_agent.port import InputRead
 from site_agent.tasks.checkpoint import CheckpointStore
+from site_agent.tasks.combine import CombineTask
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.handover.control import release
-from site_agent.tasks.handover.derived import DerivedShadow
 from site_agent.tasks.handover.shadow import Shadow
+from site_agent.tasks.handover.stateless import StatelessShadow, taken_of_combined, taken_of_derived
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.spec import HandOver, InputSpec, TakeOver, WindowSpec
 from site_agent.tasks.task import Task
@@ -24,7 +25,7 @@ from site_agent.tasks.task import Task
 logger = logging.getLogger(__name__)
 
 
-Heir = MergeTask | DeriveTask
+Heir = MergeTask | CombineTask | DeriveTask
 
 
 class SuccessorTask(Task):
@@ -38,13 +39,13 @@ class SuccessorTask(Task):
     """
 
     def __init__(
-        self, context: TaskContext, take_over: TakeOver, shadow: Shadow | DerivedShadow, heir: Callable[[], Heir]
+        self, context: TaskContext, take_over: TakeOver, shadow: Shadow | StatelessShadow, heir: Callable[[], Heir]
     ) -> None:
         self._context = context
         self._take_over = take_over
         self._inputs: Sequence[InputSpec] = context.spec.inputs
         self._hand_over = context.spec.hand_over
-        self._shadow: Shadow | DerivedShadow | None = shadow
+        self._shadow: Shadow | StatelessShadow | None = shadow
         self._make_heir = heir
         self._heir: Heir | None = None
         self._releasing: asyncio.Task[None] | None = None
@@ -144,8 +145,13 @@ def windowed_successor(
     return SuccessorTask(context, take_over, Shadow(context, window, take_over, waits_for_idle=waits_for_idle), merge)
 
 
+def combining_successor(context: TaskContext, window: WindowSpec, take_over: TakeOver) -> SuccessorTask:
+    """Return the task that takes the place of a COMBINE."""
+    heir = partial(CombineTask, context, window, beside=[take_over.predecessor_channel])
+    return SuccessorTask(context, take_over, StatelessShadow(context, take_over, taken_of_combined), heir)
+
+
 def derived_successor(context: TaskContext, take_over: TakeOver) -> SuccessorTask:
     """Return the task that takes the place of a DERIVE."""
-    beside = [take_over.predecessor_channel]
-    heir = partial(DeriveTask, context, beside=beside)
-    return SuccessorTask(context, take_over, DerivedShadow(context, take_over), heir)
+    heir = partial(DeriveTask, context, beside=[take_over.predecessor_channel])
+    return SuccessorTask(context, take_over, StatelessShadow(context, take_over, taken_of_derived), heir)

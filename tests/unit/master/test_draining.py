@@ -60,7 +60,7 @@ def test_draining_holds_over_a_restart_of_the_master(world: World) -> None:
 def test_what_is_left_at_a_draining_site_is_told_with_its_reason(world: World) -> None:
     world.acquire("etl", Slot("eu", 1))
     query = world.run()
-    view = SiteWorkView(world.board, world.leases)
+    view = SiteWorkView(world.board, world.leases, lambda: world.queries.snapshots.held)
     found = {(w.kind, w.task, w.subject, w.movable) for w in view.of(world.sites.get("eu"))}
     assert found == {
         (WorkKind.SOURCE, f"{query}.clicks.p1", "clicks", False),

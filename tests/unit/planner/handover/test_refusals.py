@@ -30,6 +30,7 @@ def test_what_stays(kind: StageKind) -> None:
     ("move", "told"),
     [
         (replace(MOVE, to_site="eu"), "is at eu already"),
+        (replace(MOVE, kind=StageKind.COMBINE, beside_source=True), "combines the rows of a source"),
         (replace(MOVE, able=False), "takes no new tasks"),
         (replace(MOVE, slots="all are taken"), "has no slot for the task: all are taken"),
         (replace(MOVE, under_way="asia"), "on its way to asia"),
@@ -53,6 +54,8 @@ def test_what_leaves_a_draining_site_and_when_again() -> None:
     here = Lineage(place)
     assert may_leave(StageKind.MERGE, here, NOW)
     assert not may_leave(StageKind.SOURCE, here, NOW)
+    assert may_leave(StageKind.COMBINE, here, NOW)
+    assert not may_leave(StageKind.COMBINE, here, NOW, beside_source=True)
     going = here.asked("eu", "us", NOW)
     assert not may_leave(StageKind.MERGE, going, NOW)
     back = going.rolled_back(NOW)

@@ -22,5 +22,8 @@ def test_every_kind_of_stage_is_a_kind_of_work(kind: StageKind) -> None:
 
 def test_what_is_bound_to_the_site_cannot_move_and_what_has_ended_need_not() -> None:
     movable = {kind for kind in WorkKind if Work(kind).movable}
-    assert movable == {WorkKind.MERGE, WorkKind.FINAL, WorkKind.REDUCE, WorkKind.DERIVE, WorkKind.LEASE}
+    operators = {WorkKind.MERGE, WorkKind.FINAL, WorkKind.REDUCE, WorkKind.DERIVE, WorkKind.COMBINE}
+    assert movable == operators | {WorkKind.LEASE}
+    assert not Work(WorkKind.COMBINE, beside_source=True).movable
+    assert "born here" in Work(WorkKind.COMBINE, beside_source=True).reason
     assert not any(Work(kind, ended=True).movable for kind in WorkKind)
