@@ -53,10 +53,17 @@ class Figures:
     delays_s: tuple[float, ...]
 
 
-def follow(client: selat.Client, sql: str) -> Running:
-    """Submit a query and read its results."""
+def follow(client: selat.Client, sql: str, *, merge_at: str) -> Running:
+    """Submit a query and read its results.
+
+    Raises:
+        RuntimeError: its merge is at another site than the one over whose links bytes are counted.
+    """
     query = client.sql(sql)
     assert isinstance(query, selat.Query)
+    sites = {task.site for task in query.info().tasks if task.stage_id.startswith("m")}
+    if sites != {merge_at}:
+        raise RuntimeError(f"the merge of {query.id} is at {', '.join(sorted(sites))}, not at {merge_at}: {sql}")
     running = Running(query)
     running.thread = threading.Thread(target=running.read, daemon=True)
     running.thread.start()
