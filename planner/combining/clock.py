@@ -1,8 +1,9 @@
 """When windows end and close, by the clock of a task's input.
 
-That clock is the input's watermark and its delay: a site that lags, or replays old rows, has its own time. Between two
-epochs it goes on with the wall clock, at the pace of the epochs before. Where the input comes from other sites that
-combine, its watermark moves when windows close there, and the clock goes on alone for long.
+That clock is the input's watermark and its delay: a site that lags, or replays old rows, has its own time. The delay is
+what the stream declares, or less, where a source promises that its rows come in order: it is seen when a window begins.
+Between two epochs the clock goes on with the wall clock, at the pace of the epochs before. Where the input comes from
+other sites that combine, its watermark moves when windows close there, and the clock goes on alone for long.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class InputClock:
     """The clock of a task's input, at an epoch."""
 
     delay_us: int
-    """How much earlier than the newest row the watermark is."""
+    """How much earlier than the newest row the watermark is, as far as is known."""
     step_us: float
     """How far an epoch moves the watermark."""
     step_s: float
@@ -53,6 +54,8 @@ class InputClock:
     moved_us: float = 0.0
     took_s: float = 0.0
     """Where epochs are seldom: how far they moved the watermark lately, and in which time."""
+    declared_us: int | None = None
+    """The delay that the stream declares, which is the longest; None: it is `delay_us`."""
 
     def after(self, watermark_us: int | None, now_s: float) -> InputClock:
         """The clock after an epoch that came now."""
@@ -69,6 +72,15 @@ class InputClock:
             step_us=(1 - WEIGHT) * self.step_us + WEIGHT * (watermark_us - self.watermark_us),
             step_s=max(LEAST_STEP_S, (1 - WEIGHT) * self.step_s + WEIGHT * (now_s - self.at_s)),
         )
+
+    def at_first_row_after(self, start_us: int) -> InputClock:
+        """The clock after an epoch that came now and whose newest row is not older than this instant, as that of none
+        before it: about the middle of an epoch newer."""
+        if self.watermark_us is None or self.seldom:
+            return self
+        declared_us = self.delay_us if self.declared_us is None else self.declared_us
+        seen_us = start_us + self.step_us / 2 - self.watermark_us
+        return replace(self, declared_us=declared_us, delay_us=round(min(declared_us, max(0.0, seen_us))))
 
     def past_us(self, end_us: int, now_s: float) -> int | None:
         """How far the clock is past an instant, as rows have it; negative: that is to come."""

@@ -61,6 +61,8 @@ class Departures:
         self._bytes_per_group: float | None = None
         self._is_guess = False
         self._job_s = CLOSING_S
+        self._newest_us: int | None = None
+        """The end of the newest window that has begun."""
         self._combined_us: int | None = None
         """The end of the last window whose rows were combined before its groups left."""
 
@@ -77,6 +79,12 @@ class Departures:
     def came(self, held: HeldGroups, watermark_us: int | None, now_s: float) -> None:
         """Note an epoch of the input, whose rows are held."""
         self._clock = self._clock.after(watermark_us, now_s)
+        newest_us = max((window.end_us for window in held.windows), default=None)
+        if newest_us is not None and newest_us > (self._newest_us or 0):
+            if self._newest_us is not None:
+                # The first window that is seen may have begun before.
+                self._clock = self._clock.at_first_row_after(newest_us - held.spec.length_us)
+            self._newest_us = newest_us
         for window in held.windows:
             past_us = self._clock.past_us(window.end_us, now_s)
             if past_us is not None:
