@@ -2,7 +2,8 @@
 
 All that a window has left when it closes leaves then, and what the link does not carry in a moment makes the result
 late. A group that leaves earlier may be updated again, and is sent twice. So as little as possible leaves early, and as
-late as the link allows; first the groups with the fewest updates, for those that come up often will come up again.
+late as the link allows; first the groups with the fewest updates, for those that come up often will come up again. Of
+those that are as likely to come again, the first by their keys leave: neighbours are smaller together.
 Groups that hardly change may leave while half of the link is free, in case it becomes slower.
 
 All tasks of a site that send over one link plan together: each counts what the others have to send by its deadline.
@@ -41,7 +42,10 @@ LEAST_WAY_S = 0.7
 """What a link carries in less time than this leaves a site between when a window closes. In the rate of so small
 transfers is what the way and storing take."""
 WORTH_FILLING = 0.3
-"""From this part of the least batch on, a batch is filled up to it."""
+"""From this part of the least batch on, a batch is filled up to it, unless more of it would be sent twice than has to
+leave."""
+ALIKE_RISK = 0.02
+"""Classes whose probabilities of another update differ by less leave together, as many of each as it has groups."""
 GROWTH_LIMIT = 1.5
 """So much faster than lately groups are expected to come at most, whatever came in the window before."""
 
@@ -274,7 +278,8 @@ def _chosen(  # noqa: PLR0913 - what a choice depends on
     steps = ((outlook.most_risk, wanted.must_bytes), (HEDGE_RISK, wanted.hedge_bytes))
     groups = _of_classes(window, outlook, [(risk, _groups(min(size, limit_bytes), per_group)) for risk, size in steps])
     if sum(groups) * per_group < least_bytes:
-        if sum(groups) * per_group < WORTH_FILLING * least_bytes or limit_bytes < least_bytes:
+        twice = sum(count * risk for count, risk in zip(groups, outlook.risks, strict=True)) / max(1, sum(groups))
+        if sum(groups) * per_group < max(WORTH_FILLING, twice) * least_bytes or limit_bytes < least_bytes:
             return ()
         risk = max(risk for risk, size in steps if size > 0)
         groups = _of_classes(window, outlook, [(risk, math.ceil(least_bytes / per_group))])
@@ -291,7 +296,24 @@ def _of_classes(window: OpenWindow, outlook: _Outlook, steps: Iterable[tuple[flo
     """So many groups by class that in all there are as many as each step says, of classes with at most its risk."""
     groups = [0] * len(window.classes)
     for most_risk, count in steps:
-        for place, (found, risk) in enumerate(zip(window.classes, outlook.risks, strict=True)):
-            if risk <= most_risk:
-                groups[place] += max(0, min(found.held - groups[place], count - sum(groups)))
+        for pool in _pools(outlook.risks, most_risk):
+            left = {place: window.classes[place].held - groups[place] for place in pool}
+            room = max(0, min(sum(left.values()), count - sum(groups)))
+            for place in pool:
+                part = round(room * left[place] / sum(left.values())) if room else 0
+                groups[place] += part
+                room -= part
+                del left[place]
     return tuple(groups)
+
+
+def _pools(risks: Sequence[float], most_risk: float) -> list[list[int]]:
+    """The classes with at most that risk, by their places: neighbours of about the same risk together."""
+    pools: list[list[int]] = []
+    for place, risk in enumerate(risks):
+        if risk <= most_risk:
+            if pools and abs(risk - risks[pools[-1][0]]) < ALIKE_RISK:
+                pools[-1].append(place)
+            else:
+                pools.append([place])
+    return pools

@@ -70,6 +70,28 @@ def test_groups_begin_to_leave_when_half_of_the_link_carries_them() -> None:
     assert sizes(replace(HELD, windows=(after,))) != []
 
 
+def test_of_classes_that_are_as_likely_to_come_again_as_many_leave_as_each_has() -> None:
+    """Where all keys are equal, the first by their keys leave, whatever their counts are by chance."""
+    alike = replace(
+        WINDOW, classes=(UpdateClass(10_000, 0.020), UpdateClass(50_000, 0.021), UpdateClass(20_000, 0.022))
+    )
+    (batch,) = early_batches(replace(HELD, windows=(alike,)), LINK, now_s=0.0)
+    share = IN_FLIGHT_S * MBIT / 10 / 80_000
+    assert batch.groups == pytest.approx((share * 10_000, share * 50_000, share * 20_000), abs=2)
+    assert sum(batch.groups) == int(IN_FLIGHT_S * MBIT / 10)
+
+
+def test_a_batch_of_which_more_would_be_sent_twice_than_has_to_leave_stays() -> None:
+    least = least_batch(LINK)
+    few = replace(WINDOW, due_in_s=1.1, ends_in_s=1.0, classes=(UpdateClass(int(0.5 * least / 10), 0.01),))
+    assert sizes(replace(HELD, windows=(few,))) == [], "there are no more to fill it with"
+    more = replace(few, due_in_s=1.2, classes=(UpdateClass(int(1.1 * least / 10), 0.01),))
+    (size,) = sizes(replace(HELD, windows=(more,)))
+    assert size * 10 >= least - 10
+    often = replace(more, classes=(UpdateClass(int(1.1 * least / 10), 0.85),))
+    assert sizes(replace(HELD, windows=(often,))) == []
+
+
 def test_groups_that_come_up_often_stay_before_the_end() -> None:
     often = replace(WINDOW, ends_in_s=20.0, due_in_s=23.0, classes=(UpdateClass(0, 0.0), UpdateClass(400_000, 0.9)))
     assert sizes(replace(HELD, windows=(often,))) == []
