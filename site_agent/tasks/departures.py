@@ -169,7 +169,7 @@ class Departures:
 
     def _slowest(self) -> tuple[str, Link | None]:
         """Of the links over which the groups are read; None: of none the rate is known."""
-        # Sites join and leave while the task runs: those that read it may not be known when it begins.
+        # Sites join and leave while the task runs.
         readers = [name for name in self._log.readers.consumers if name not in self._at_home]
         links = [(reader, self._pool.link(reader, self._log)) for reader in readers]
         known = [(link.bytes_per_s, reader, link) for reader, link in links if link is not None]

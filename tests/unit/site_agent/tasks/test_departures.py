@@ -57,7 +57,7 @@ class World:
 
 
 def test_a_site_that_begins_to_read_while_the_task_runs_is_counted_with(tmp_path: Path) -> None:
-    """A task begins before its readers are known."""
+    """Queries that share what a task sends begin when it has been running for long."""
     world = World(tmp_path)
     for number in (WINDOW_S - 2, WINDOW_S - 1):
         world.epoch(number, GROUPS)
