@@ -74,8 +74,10 @@ class InputClock:
         )
 
     def at_first_row_after(self, start_us: int) -> InputClock:
-        """The clock after an epoch that came now and whose newest row is not older than this instant, as that of none
-        before it: about the middle of an epoch newer."""
+        """Return the clock after an epoch that came now, as the first with a row that is not older than this instant.
+
+        Its newest row is taken to be half an epoch newer.
+        """
         if self.watermark_us is None or self.seldom:
             return self
         declared_us = self.delay_us if self.declared_us is None else self.declared_us

@@ -180,7 +180,7 @@ def early_batches(
 
 
 def leave_in_s(held: Held, link: Link | None) -> float:
-    """How long until groups of the window that ends first begin to leave if no others come, in seconds; or less.
+    """Return how long it is, in seconds, until groups of the window that ends first leave, if no others come; or less.
 
     Args:
         held: what the task holds; one window at least.
@@ -308,7 +308,7 @@ def _of_classes(window: OpenWindow, outlook: _Outlook, steps: Iterable[tuple[flo
 
 
 def _pools(risks: Sequence[float], most_risk: float) -> list[list[int]]:
-    """The classes with at most that risk, by their places: neighbours of about the same risk together."""
+    """Return the classes with at most that risk, by their places: neighbours of about the same risk are together."""
     pools: list[list[int]] = []
     for place, risk in enumerate(risks):
         if risk <= most_risk:

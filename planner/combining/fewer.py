@@ -1,4 +1,4 @@
-"""When the rows of a window become one for each group, before its groups begin to leave.
+"""Decides when the rows of a window become one for each group, before its groups begin to leave.
 
 A task holds several rows of a group: each epoch brings one of its own, and a checkpoint combines only some of them. All
 of them are read to choose the groups that leave, and again to make what is sent. Where they are many, that takes longer

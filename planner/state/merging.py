@@ -42,7 +42,7 @@ def size_class(rows: int) -> int:
 
 
 def all_to_merge(rows: Sequence[int]) -> Merging | None:
-    """Make one run of all of them, which have so many rows each; None: there are no two."""
+    """Return the merging of all runs, which have so many rows each, into one; None: there are no two."""
     return Merging(tuple(range(len(rows))), size_class(sum(rows)), always=True) if len(rows) > 1 else None
 
 

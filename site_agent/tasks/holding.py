@@ -1,4 +1,4 @@
-"""What a combining task holds: the rows that came, checkpoints, acknowledgements, and what a crash leaves of them.
+"""Implements how a combining task holds rows: it takes them in, stores checkpoints, and finds them again after a crash.
 
 What is held lies on disk as the open rows of a merge do (`site_agent.tasks.merge_state`); memory has as much of it as
 fits. The task is a consumer of its own channel, from its last checkpoint on: after a crash it takes its input up to
