@@ -143,7 +143,7 @@ def task_sites(query: QueryRecord, placement: Mapping[TaskId, str]) -> frozenset
 
 def stage_sites(query: QueryRecord, placement: Mapping[TaskId, str]) -> frozenset[str]:
     """Sites that hold data of the query, or run a task for one of its stages, even a task of another query."""
-    # What is combined on the way may have moved.
+    # A COMBINE may have moved.
     pinned = {site for stage in query.plan.stages if stage.kind is not StageKind.COMBINE for site in stage.pinned}
     tasks = tasks_by_vertex(query.id, query.plan, deployment_of(query)).values()
     return frozenset(pinned | {placement[task] for task in tasks})

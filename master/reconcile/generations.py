@@ -8,14 +8,11 @@ from dataclasses import replace
 from master.records.model import InputStatus, SiteReport, TaskStatus
 from master.records.specs import ChannelInput, ChannelReader, HandOver, ResultSpec, TakeOver, TaskSpec
 from planner.graph.ids import TaskId
-from planner.handover.model import Handover, Lineage, Step, place_of
+from planner.handover.model import STATELESS, Handover, Lineage, Step, place_of
 from planner.sharing.running import Deployed, Running
-from planner.values.stages import StageKind
 
 _SEEDED = (Step.SEEDING, Step.CUT, Step.WITHDRAWN, Step.TAKEN)
 _CUT = (Step.CUT, Step.TAKEN)
-_STATELESS = (StageKind.DERIVE, StageKind.COMBINE)
-"""Tasks of these kinds have published all that they hold when their channel ends."""
 
 
 class Generations:
@@ -139,7 +136,7 @@ class Generations:
 
 def _gets_state(spec: TaskSpec, handover: Handover) -> bool:
     """Return whether the successor is made of a checkpoint: not one that reads new parts, nor one without state."""
-    return not handover.begins_late and spec.kind not in _STATELESS
+    return not handover.begins_late and spec.kind not in STATELESS
 
 
 def _of_new_parts(spec: TaskSpec, handover: Handover) -> tuple[ChannelInput, ...]:

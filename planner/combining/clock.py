@@ -41,7 +41,7 @@ class InputClock:
     """The clock of a task's input, at an epoch."""
 
     delay_us: int
-    """How much earlier than the newest row the watermark is, as far as is known."""
+    """The watermark is earlier than the newest row by no more than this, as the stream declares."""
     step_us: float
     """How far an epoch moves the watermark."""
     step_s: float
@@ -54,8 +54,8 @@ class InputClock:
     moved_us: float = 0.0
     took_s: float = 0.0
     """Where epochs are seldom: how far they moved the watermark lately, and in which time."""
-    declared_us: int | None = None
-    """The delay that the stream declares, which is the longest; None: it is `delay_us`."""
+    seen_us: int | None = None
+    """The watermark was so much earlier than the newest row when a window began; None: that was not seen yet."""
 
     def after(self, watermark_us: int | None, now_s: float) -> InputClock:
         """The clock after an epoch that came now."""
@@ -73,23 +73,25 @@ class InputClock:
             step_s=max(LEAST_STEP_S, (1 - WEIGHT) * self.step_s + WEIGHT * (now_s - self.at_s)),
         )
 
-    def at_first_row_after(self, start_us: int) -> InputClock:
-        """Return the clock after an epoch that came now, as the first with a row that is not older than this instant.
+    def begins(self, start_us: int) -> InputClock:
+        """Return the clock before an epoch that is the first with a row of a window that begins at this instant.
 
-        Its newest row is taken to be half an epoch newer.
+        Until then the newest row was older, by half an epoch on average: that tells the delay. Where it would be much
+        longer than declared, no rows had come for a while, and nothing is told.
         """
         if self.watermark_us is None or self.seldom:
             return self
-        declared_us = self.delay_us if self.declared_us is None else self.declared_us
-        seen_us = start_us + self.step_us / 2 - self.watermark_us
-        return replace(self, declared_us=declared_us, delay_us=round(min(declared_us, max(0.0, seen_us))))
+        seen_us = start_us - self.step_us / 2 - self.watermark_us
+        if seen_us > self.delay_us + self.step_us:
+            return self
+        return replace(self, seen_us=round(min(self.delay_us, max(0.0, seen_us))))
 
     def past_us(self, end_us: int, now_s: float) -> int | None:
         """How far the clock is past an instant, as rows have it; negative: that is to come."""
         if self.watermark_us is None:
             return None
         alone_us = self._alone_s(now_s) / max(LEAST_STEP_S, self.step_s) * self.step_us
-        return round(self.watermark_us + alone_us) + self.delay_us - end_us
+        return round(self.watermark_us + alone_us) + self._delay_us - end_us
 
     def closing(self, end_us: int, now_s: float, *, job_s: float = CLOSING_S) -> Closing | None:
         """What is expected of a window with that end; None before the first watermark.
@@ -106,9 +108,13 @@ class InputClock:
         closes_in_s = max(1, math.ceil(epochs - EARLY_EPOCHS)) * self.step_s - alone_s
         late_s = min(MOST_LATE_S, max(0.0, job_s - CLOSING_S))
         return Closing(
-            (epochs - self.delay_us / self.step_us) * self.step_s - alone_s,
+            (epochs - self._delay_us / self.step_us) * self.step_s - alone_s,
             max(0.0, closes_in_s + AFTER_CLOSE_S - late_s),
         )
+
+    @property
+    def _delay_us(self) -> int:
+        return self.delay_us if self.seen_us is None else self.seen_us
 
     def _at(self, watermark_us: int, now_s: float) -> InputClock:
         """After one of the seldom epochs. Several may come in a moment, one from each site."""

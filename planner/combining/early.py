@@ -278,8 +278,8 @@ def _chosen(  # noqa: PLR0913 - what a choice depends on
     steps = ((outlook.most_risk, wanted.must_bytes), (HEDGE_RISK, wanted.hedge_bytes))
     groups = _of_classes(window, outlook, [(risk, _groups(min(size, limit_bytes), per_group)) for risk, size in steps])
     if sum(groups) * per_group < least_bytes:
-        twice = sum(count * risk for count, risk in zip(groups, outlook.risks, strict=True)) / max(1, sum(groups))
-        if sum(groups) * per_group < max(WORTH_FILLING, twice) * least_bytes or limit_bytes < least_bytes:
+        mean_risk = sum(count * risk for count, risk in zip(groups, outlook.risks, strict=True)) / max(1, sum(groups))
+        if sum(groups) * per_group < max(WORTH_FILLING, mean_risk) * least_bytes or limit_bytes < least_bytes:
             return ()
         risk = max(risk for risk, size in steps if size > 0)
         groups = _of_classes(window, outlook, [(risk, math.ceil(least_bytes / per_group))])

@@ -13,6 +13,10 @@ from datetime import datetime
 from enum import Enum
 
 from planner.graph.ids import TaskId
+from planner.values.stages import StageKind
+
+STATELESS = (StageKind.DERIVE, StageKind.COMBINE)
+"""Tasks of these kinds have published all that they hold when their channel ends: their successors need no state."""
 
 
 class Step(Enum):

@@ -49,9 +49,14 @@ class Move:
     """The versions of the agents that take part, by site, where they are not the master's."""
 
 
+def is_movable(kind: StageKind, *, beside_source: bool) -> bool:
+    """Return whether a task can be moved. All rows of its source would be sent after a COMBINE that reads one."""
+    return kind in MOVABLE and not (kind is StageKind.COMBINE and beside_source)
+
+
 def refusal(move: Move) -> tuple[str, str] | None:
     """Why the move cannot be made, and what would be right; None: it can."""
-    if not _is_movable(move.kind, beside_source=move.beside_source):
+    if not is_movable(move.kind, beside_source=move.beside_source):
         why = _STAYS.get(move.kind, f"a {move.kind.value} task stays where it is")
         return why, "a MERGE, FINAL or DERIVE task can be moved, and a COMBINE of what other sites send"
     if move.without_state and (move.kind is not StageKind.MERGE or move.reads_table):
@@ -77,9 +82,4 @@ def may_leave(kind: StageKind, lineage: Lineage, now: datetime, *, beside_source
     """Return whether the move of a task away from a draining site is to be begun now."""
     last = lineage.last
     failed_lately = last is not None and not last.moved and now - last.ended_at < AGAIN_AFTER
-    return _is_movable(kind, beside_source=beside_source) and lineage.handover is None and not failed_lately
-
-
-def _is_movable(kind: StageKind, *, beside_source: bool) -> bool:
-    """A COMBINE that reads a source would have all of the source's rows sent after it."""
-    return kind in MOVABLE and not (kind is StageKind.COMBINE and beside_source)
+    return is_movable(kind, beside_source=beside_source) and lineage.handover is None and not failed_lately

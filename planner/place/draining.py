@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from planner.handover.refusals import is_movable
+from planner.values.stages import StageKind
+
 
 class WorkKind(Enum):
     """Tasks by the kind of their stage; and what a site holds besides."""
@@ -26,28 +29,24 @@ class WorkKind(Enum):
     """A slot held by another framework than Selat's own."""
 
 
-_MOVABLE = frozenset(
-    {WorkKind.MERGE, WorkKind.FINAL, WorkKind.REDUCE, WorkKind.DERIVE, WorkKind.COMBINE, WorkKind.LEASE}
-)
+_STAGES = {WorkKind(kind.value): kind for kind in StageKind}
+
+_ELSEWHERE = (WorkKind.REDUCE, WorkKind.LEASE)
+"""They do not move, and could be elsewhere."""
 
 _MOVES = "it moves to another site, where one has a slot for it, or ends with the queries that need it"
 
 _REASONS = {
     WorkKind.SOURCE: "{subject} is bound here; it ends with the queries that need it",
-    WorkKind.COMBINE: _MOVES,
+    WorkKind.COMBINE: "it combines groups that are born here; it ends with the queries that need it",
     WorkKind.TABLE: "{subject} is bound here; it ends with its query",
     WorkKind.MAP: "its split of {subject} is here; it ends by itself",
     WorkKind.SINK: "{subject} is bound here; it ends with its query",
-    WorkKind.MERGE: _MOVES,
-    WorkKind.FINAL: _MOVES,
-    WorkKind.DERIVE: _MOVES,
     WorkKind.REDUCE: "it could run elsewhere, but does not move; it ends by itself",
     WorkKind.RESULTS: "the gateway keeps them for clients; they go some time after the end of their query",
     WorkKind.STREAM: "clients push {subject} here; it ends when the stream is dropped",
     WorkKind.LEASE: "{holder} holds the slot; it ends when the lease is given back or expires",
 }
-
-_BORN_HERE = "it combines groups that are born here; it ends with the queries that need it"
 
 _ENDED = "it has ended; its rows are read from here until its query is over"
 
@@ -71,16 +70,15 @@ class Work:
     @property
     def movable(self) -> bool:
         """True when it could be at another site."""
-        return self.kind in _MOVABLE and not self.ended and not self._born_here
+        return not self.ended and (self.kind in _ELSEWHERE or self._moves)
 
     @property
     def reason(self) -> str:
         """The reason why it is here, and what ends it."""
         if self.ended:
             return _ENDED
-        reason = _BORN_HERE if self._born_here else _REASONS[self.kind]
-        return reason.format(subject=self.subject, holder=self.holder)
+        return _MOVES if self._moves else _REASONS[self.kind].format(subject=self.subject, holder=self.holder)
 
     @property
-    def _born_here(self) -> bool:
-        return self.kind is WorkKind.COMBINE and self.beside_source
+    def _moves(self) -> bool:
+        return self.kind in _STAGES and is_movable(_STAGES[self.kind], beside_source=self.beside_source)

@@ -41,13 +41,8 @@ def size_class(rows: int) -> int:
     return int(math.log(max(1, rows), SIZE_RATIO))
 
 
-def all_to_merge(rows: Sequence[int]) -> Merging | None:
-    """Return the merging of all runs, which have so many rows each, into one; None: there are no two."""
-    return Merging(tuple(range(len(rows))), size_class(sum(rows)), always=True) if len(rows) > 1 else None
-
-
 def runs_to_merge(
-    rows: Sequence[int], limits: MergingLimits, *, tried: Mapping[int, int] | None = None
+    rows: Sequence[int], limits: MergingLimits, *, tried: Mapping[int, int] | None = None, into_one: bool = False
 ) -> Merging | None:
     """What to merge now; None: nothing.
 
@@ -56,7 +51,10 @@ def runs_to_merge(
         limits: how many there may be.
         tried: by size class, how many runs there were when combining them left too many rows. They are tried again when
             there are twice as many.
+        into_one: all runs are to become one.
     """
+    if into_one:
+        return Merging(tuple(range(len(rows))), size_class(sum(rows)), always=True) if len(rows) > 1 else None
     if len(rows) > limits.most:
         smallest = sorted(range(len(rows)), key=lambda place: (rows[place], place))[: len(rows) // 2 + 1]
         return Merging(tuple(sorted(smallest)), size_class(rows[smallest[-1]]), always=True)

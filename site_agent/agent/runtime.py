@@ -204,8 +204,8 @@ class SiteRuntime:
             return
         else:
             known = frozenset()
-        router, end = self._services.router, self._services.store.open(spec.task_id).end
-        for item in spec.inputs if end is None or not end.successor_channel else ():
+        router, log = self._services.router, self._services.store.open(spec.task_id)
+        for item in spec.inputs if not log.successor else ():
             # One without a site is not made yet; one of another site's is taken over by its reader.
             if item.channel not in known and item.site and router.may_join(item.channel, item.site, spec.task_id):
                 await router.subscribe(item.channel, item.site, spec.task_id, query_id=spec.query_id)
@@ -271,12 +271,12 @@ class SiteRuntime:
         if (windowed := _WINDOWED.get(spec.kind)) is not None:
             if spec.window is None:
                 raise SiteAgentError(f"task {spec.task_id} of windows has no window", ids={"task": spec.task_id})
-            if spec.take_over is not None and spec.kind is StageKind.COMBINE:
+            if spec.take_over is None:
+                return windowed(context, spec.window)
+            if spec.kind is StageKind.COMBINE:
                 return combining_successor(context, spec.window, spec.take_over)
-            if spec.take_over is not None:
-                final = spec.kind is StageKind.FINAL
-                return windowed_successor(context, spec.window, spec.take_over, waits_for_idle=final)
-            return windowed(context, spec.window)
+            final = spec.kind is StageKind.FINAL
+            return windowed_successor(context, spec.window, spec.take_over, waits_for_idle=final)
         if spec.kind is StageKind.REDUCE:
             return ReduceTask(context)
         if spec.kind is StageKind.DERIVE:

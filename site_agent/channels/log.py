@@ -63,6 +63,11 @@ class ChannelLog:
         return self.state.end
 
     @property
+    def successor(self) -> str:
+        """Return the channel that continues this one, which has ended in its favour; empty: none does."""
+        return self.end.successor_channel if self.end is not None else ""
+
+    @property
     def standing(self) -> Standing | None:
         """The watermark and idleness that the channel last published, even when no consumer needs that epoch any more.
 

@@ -12,9 +12,6 @@ has how far the input was read: the rename makes both true at once. What was dec
 the task is a consumer of its own channel, from its last checkpoint on: after a crash it takes its input up to where
 each of its epochs says, and removes the groups that are in that epoch. Whatever was decided then, the rest is what it
 held.
-
-What is held lies on disk as the open rows of a merge do (`site_agent.tasks.merge_state`); memory has as much of it as
-fits, and many groups leave range by range.
 """
 
 from __future__ import annotations
@@ -107,7 +104,10 @@ class CombineTask(HoldingTask):
         watermark_us = standing.watermark_us if standing is not None else None
         idle = standing is not None and standing.idle
         if self._held.rows:
-            await context.wait_for_room()
+            await context.wait_for_room(unless=lambda: self._news)
+            if self._news:
+                # It may be taken back.
+                return
             async with context.attempt():
                 said = PortBatch((), (), cursors, watermark_us, ended=False, rows=0, idle=idle)
                 await self._close_windows(said, everything=True)
@@ -115,15 +115,13 @@ class CombineTask(HoldingTask):
 
     async def _release_inputs(self) -> None:
         """A task that another continues needs nothing of what comes nor of its own channel, after a restart neither."""
-        end = self._context.log.end
-        if end is not None and end.successor_channel:
+        if self._context.log.successor:
             await self._context.in_thread(self._pass_own_end)
             await self._port.close()
             await release_inputs(self._context, self._beside)
 
     async def _next(self) -> PortBatch | None:
-        """What is new; None when nothing came for a while in which something is to be done, or the wait was
-        interrupted."""
+        """Return the next batch; None when nothing came until something else is due, or the wait was interrupted."""
         if self._news:
             return None
         try:

@@ -78,13 +78,13 @@ class Departures:
 
     def came(self, held: HeldGroups, watermark_us: int | None, now_s: float) -> None:
         """Note an epoch of the input, whose rows are held."""
+        if held.windows:
+            newest_us, known_us = held.windows[-1].end_us, self._newest_us
+            # The first window that is seen may have begun before.
+            if known_us is not None and newest_us > known_us:
+                self._clock = self._clock.begins(newest_us - held.spec.length_us)
+            self._newest_us = newest_us if known_us is None else max(known_us, newest_us)
         self._clock = self._clock.after(watermark_us, now_s)
-        newest_us = max((window.end_us for window in held.windows), default=None)
-        if newest_us is not None and newest_us > (self._newest_us or 0):
-            if self._newest_us is not None:
-                # The first window that is seen may have begun before.
-                self._clock = self._clock.at_first_row_after(newest_us - held.spec.length_us)
-            self._newest_us = newest_us
         for window in held.windows:
             past_us = self._clock.past_us(window.end_us, now_s)
             if past_us is not None:

@@ -123,7 +123,7 @@ class DeriveTask(Task):
             await self._acknowledge(source)
             await self._unsubscribe_others()
             await self._follow(source)
-        if (end := context.log.end) is not None and end.successor_channel:
+        if context.log.successor:
             await release_inputs(context, self._beside)
         context.progress.enter(TaskState.ENDED)
 

@@ -59,8 +59,7 @@ class GatheringTask(PortTask):
         A task whose channel has ended in favour of another's reads nothing more.
         """
         self._inputs = tuple(inputs)
-        end = self._context.log.end
-        if self._restored and not (end is not None and end.successor_channel):
+        if self._restored and not self._context.log.successor:
             await self._read_inputs()
 
     async def close(self) -> None:

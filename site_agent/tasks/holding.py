@@ -61,8 +61,7 @@ class HoldingTask(PortTask):
         """
         self._inputs = tuple(inputs)
         self._departures.read(inputs)
-        end = self._context.log.end
-        if self._restored and not (end is not None and end.successor_channel):
+        if self._restored and not self._context.log.successor:
             await self._read_inputs()
 
     async def close(self) -> None:
@@ -148,7 +147,7 @@ class HoldingTask(PortTask):
         return replace(batch, tables=(), origins=(), rows=0) if batch is not None else None
 
     def _checkpoint_due_s(self) -> float | None:
-        """How long until a checkpoint is due, which acknowledges what was read; None: none will be."""
+        """Return how long it is until a checkpoint is due, which acknowledges what was read; None: none will be."""
         if dict(self._port.cursors) == dict(self._checkpoint.cursors):
             return None
         interval_s = self._context.limits.checkpoint_interval.total_seconds()
@@ -182,7 +181,7 @@ class HoldingTask(PortTask):
         reached(FaultPoint.CHECKPOINT_ACKNOWLEDGED)
 
     def _acknowledge(self) -> None:
-        """What the checkpoint is past is not needed any more, of the input and of its own channel."""
+        """Let go of what the checkpoint is past, in the inputs and in the task's own channel."""
         self._port.acknowledge(self._checkpoint.cursors)
         self._acknowledge_own()
 
@@ -193,7 +192,7 @@ class HoldingTask(PortTask):
             context.log.acknowledge(context.spec.task_id, out - 1)
 
     def _pass_own_end(self) -> None:
-        """Nothing of the channel, which has ended in favour of another, is needed for what is held."""
+        """Let go of the task's own channel, which has ended in favour of another."""
         self._acknowledge_own()
         self._context.log.passed_end(self._context.spec.task_id)
 

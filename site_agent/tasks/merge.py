@@ -106,8 +106,7 @@ class MergeTask(GatheringTask):
 
     async def _release_inputs(self) -> None:
         """A task that another continues needs nothing of what comes, after a restart neither."""
-        end = self._context.log.end
-        if end is not None and end.successor_channel:
+        if self._context.log.successor:
             await self._port.close()
             await release_inputs(self._context, self._beside)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from machine.faults import reached
-from planner.state.merging import WORTH, Merging, MergingLimits, all_to_merge, runs_to_merge
+from planner.state.merging import WORTH, Merging, MergingLimits, runs_to_merge
 from planner.state.ranges import ranges_of_bins
 from site_agent.base.disk import disk_error
 from site_agent.base.faults import FaultPoint
@@ -209,8 +209,10 @@ class MergeState:
 
     async def _merge_runs(self, view: ViewSpec, number: int, *, one_of_each: bool) -> None:
         """Make one run of several, as often as that is due; of all runs, if one row of each group is wanted."""
-        windows, place = self.open.windows[view.name], 0
-        while merging := self._to_merge(view, all_runs=one_of_each and not place):
+        windows, limits = self.open.windows[view.name], self._context.limits
+        sizes, tried = MergingLimits(limits.runs_alike, limits.runs_most), self._tried[view.name]
+        place = 0
+        while merging := runs_to_merge([r.run.rows for r in windows.runs], sizes, tried=tried, into_one=one_of_each):
             if not (view.combine_sql or merging.always):
                 return
             place += 1
@@ -218,19 +220,12 @@ class MergeState:
             path = self._store.run_path(number, view.name, place)
             merged = await self._merged(view, windows, chosen, merging, path)
             if merged is None:
-                self._tried[view.name][merging.size_class] = len(chosen)
+                tried[merging.size_class] = len(chosen)
                 continue
-            self._tried[view.name].pop(merging.size_class, None)
+            tried.pop(merging.size_class, None)
             kept = [run for run in windows.runs if all(run is not gone for gone in chosen)]
             windows.runs = [*kept, *merged]
             reached(FaultPoint.RUNS_MERGED)
-
-    def _to_merge(self, view: ViewSpec, *, all_runs: bool) -> Merging | None:
-        limits, rows = self._context.limits, [stored.run.rows for stored in self.open.windows[view.name].runs]
-        if all_runs:
-            return all_to_merge(rows)
-        sizes = MergingLimits(limits.runs_alike, limits.runs_most)
-        return runs_to_merge(rows, sizes, tried=self._tried[view.name])
 
     async def _merged(
         self, view: ViewSpec, windows: OpenWindows, chosen: Sequence[StoredRows], merging: Merging, path: Path

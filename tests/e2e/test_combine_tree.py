@@ -9,7 +9,7 @@ import pytest
 
 import selat
 from selat.client.moves import MoveStep, TaskMove
-from tests.e2e.cluster import check_against_oracle, submit
+from tests.e2e.cluster import check_against_oracle, submit, wait_until
 from tests.e2e.faults import Queries, Scene, in_the_middle, kill
 from tests.e2e.queries import Case
 from tests.e2e.test_combine import BATCH, combined_cases
@@ -93,6 +93,27 @@ def test_what_is_combined_between_goes_on_at_other_sites(frail: Scene, frail_cli
     moves = moved(frail_client, queries, "us", "asia", "eu")
     assert MoveStep.MOVED in {move.step for move in moves}
     check_against_oracle(frail.dataset, (BETWEEN,), queries)
+
+
+def test_what_is_combined_between_leaves_a_site_that_is_drained(frail: Scene, frail_client: selat.Client) -> None:
+    list(frail_client.script(TREE))
+    queries = submit(frail_client, (BETWEEN,))
+    in_the_middle(queries, rows_in=500)
+    (query,) = queries.values()
+    (place,) = [t.task_id for t in query.info().tasks if t.site == "eu" and t.stage_id[0] == "c"]
+    left = frail_client.drain_site("eu")
+    try:
+        assert [work.movable for work in left.work if work.task_id == place] == [True]
+        wait_until(lambda: query.state().over or _moved(frail_client, query, place))
+        assert _moved(frail_client, query, place)
+    finally:
+        frail_client.undrain_site("eu")
+    check_against_oracle(frail.dataset, (BETWEEN,), queries)
+
+
+def _moved(client: selat.Client, query: selat.Query, place: str) -> bool:
+    moves = {move.stage: move.step for move in client.moves(query.id)}
+    return moves.get(place.split(".", 1)[1]) is MoveStep.MOVED
 
 
 def test_what_combines_the_rows_of_a_source_stays(frail: Scene, frail_client: selat.Client) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
@@ -36,7 +36,7 @@ class Control:
         """It counts the rows of the epochs that were heard."""
         self.size_bytes = 0
         self.commit: Mapping[str, Json] = {}
-        """Of the last of them, what the task says beside its rows."""
+        """It holds what the last of them says beside its rows."""
 
     @property
     def watermark_us(self) -> int | None:
@@ -122,15 +122,42 @@ async def undamaged(context: TaskContext, read: Callable[[], T]) -> T:
             await context.router.put_right(damage)
 
 
-def first_epoch(context: TaskContext, log: ChannelLog, item: InputSpec | None) -> int | None:
-    """Return the oldest epoch of an input that is held here, or will come, with all the bins that are read.
+class HeldInputs:
+    """Keeps the inputs of a shadow at its site: its predecessor has not read all of them yet."""
 
-    None: that is not known yet of a copy.
-    """
-    held_from = context.router.held_from(log.id, item.bins if item is not None else ())
-    local = item is not None and item.site == context.site
-    known = local or log.next_epoch > 0 or log.end is not None or log.standing is not None
-    return max(log.first_epoch, held_from) if known and held_from is not None else None
+    def __init__(self, context: TaskContext) -> None:
+        self._context = context
+        self._items: Mapping[str, InputSpec] = {}
+        self.logs: dict[str, ChannelLog] = {}
+
+    async def hold(self, inputs: Iterable[InputSpec]) -> None:
+        """Subscribe these, and keep no others."""
+        self._items = {item.channel: item for item in inputs}
+        spec, router = self._context.spec, self._context.router
+        for item in self._items.values():
+            if item.channel not in self.logs:
+                log = await router.subscribe(item.channel, item.site, spec.task_id, query_id=spec.query_id)
+                self.logs[item.channel] = log
+        self.logs = {channel: log for channel, log in self.logs.items() if channel in self._items}
+
+    @property
+    def first_epochs(self) -> dict[str, int]:
+        """Return the oldest epoch of each input that is held here, or will come; nothing until all are known."""
+        found = {channel: self.first_epoch(channel) for channel in self._items}
+        known = {channel: first for channel, first in found.items() if first is not None}
+        return known if len(known) == len(found) else {}
+
+    def first_epoch(self, channel: str) -> int | None:
+        """Return the oldest epoch of an input that is held here, or will come, with all the bins that are read.
+
+        None: that is not known yet of a copy.
+        """
+        log, item = self.logs.get(channel), self._items[channel]
+        if log is None:
+            return None
+        held_from = self._context.router.held_from(channel, item.bins)
+        known = item.site == self._context.site or log.next_epoch > 0 or log.end is not None or log.standing is not None
+        return max(log.first_epoch, held_from) if known and held_from is not None else None
 
 
 async def stay_behind(context: TaskContext, predecessor: str, end: EndMark) -> None:

@@ -30,7 +30,7 @@ from site_agent.tasks.emission import Emission
 from site_agent.tasks.gather import GatheringTask
 from site_agent.tasks.handover.control import (
     Control,
-    first_epoch,
+    HeldInputs,
     follow,
     patiently,
     stay_behind,
@@ -58,19 +58,18 @@ class Shadow(GatheringTask):
             beside=[take_over.predecessor_channel, take_over.seed_channel],
         )
         self._take_over = take_over
-        self._held: dict[str, ChannelLog] = {}
+        self._held = HeldInputs(context)
+        self._tables = HeldInputs(context)
         self._control: Control | None = None
         self._followed = asyncio.Event()
 
     @property
     def handover(self) -> HandoverReport:
         """The first epochs are told of all inputs, or of none."""
-        first = {channel: self._first_epoch(channel, log) for channel, log in self._held.items()}
-        known = {channel: epoch for channel, epoch in first.items() if epoch is not None}
         restored = self._checkpoint.number > 0
         reads_all = self._restored and not self._port.missed_inputs
         return HandoverReport(
-            first_epochs=known if len(known) == len(first) else {},
+            first_epochs=self._held.first_epochs,
             restored=restored,
             caught_up=restored and reads_all and self._port.is_near(NEAR_EPOCHS),
             whole_after_us=self._whole_after_us if self._take_over.late else None,
@@ -109,22 +108,11 @@ class Shadow(GatheringTask):
             await self._mark(control, end)
 
     async def _hold_inputs(self) -> None:
-        """Subscribe all inputs: what the predecessor has not read yet must be kept here until the state has come."""
-        context = self._context
-        reader, query_id = context.spec.task_id, context.spec.query_id
-        done = self._checkpoint.ended
-        for item in self._inputs:
-            if item.channel not in self._held and item.channel not in done:
-                log = await context.router.subscribe(item.channel, item.site, reader, query_id=query_id)
-                if item.view in self._views:
-                    self._held[item.channel] = log
-        listed = {item.channel for item in self._inputs}
-        self._held = {channel: log for channel, log in self._held.items() if channel in listed}
-
-    def _first_epoch(self, channel: str, log: ChannelLog) -> int | None:
-        """See `first_epoch`."""
-        item = next((i for i in self._inputs if i.channel == channel), None)
-        return first_epoch(self._context, log, item)
+        """Keep all inputs until the state has come and they are read."""
+        held, done = self._held.logs, self._checkpoint.ended
+        waiting = [item for item in self._inputs if item.channel in held or item.channel not in done]
+        await self._held.hold(item for item in waiting if item.view in self._views)
+        await self._tables.hold(item for item in waiting if item.view not in self._views)
 
     async def _begin_state(self) -> None:
         predecessor = self._take_over.predecessor_channel
@@ -186,11 +174,11 @@ class Shadow(GatheringTask):
 
     async def _check_held(self, head: SeedHead) -> None:
         """Raises SiteAgentError when a checkpoint needs an epoch that this site does not hold."""
-        for channel, log in list(self._held.items()):
+        for channel, log in list(self._held.logs.items()):
             cursor = head.checkpoint.cursors.get(channel)
             if cursor is None or channel in head.checkpoint.ended:
                 continue
-            while (first := self._first_epoch(channel, log)) is None:
+            while (first := self._held.first_epoch(channel)) is None:
                 await patiently(self._context, log, 0)
             if cursor < first:
                 raise SiteAgentError(

@@ -16,11 +16,10 @@ from contract.tasks import TaskState
 from machine.faults import reached
 from site_agent.base.errors import SiteAgentError
 from site_agent.base.faults import FaultPoint
-from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EndMark
 from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore, Succession
 from site_agent.tasks.context import TaskContext
-from site_agent.tasks.handover.control import Control, first_epoch, follow, stay_behind
+from site_agent.tasks.handover.control import Control, HeldInputs, follow, stay_behind
 from site_agent.tasks.older import cursors_of
 from site_agent.tasks.progress import Totals
 from site_agent.tasks.spec import InputSpec, TakeOver
@@ -58,28 +57,28 @@ class StatelessShadow(Task):
         self._take_over = take_over
         self._inputs: Sequence[InputSpec] = context.spec.inputs
         self._taken = taken
-        self._held: dict[str, ChannelLog] = {}
+        self._held = HeldInputs(context)
         self._control: Control | None = None
 
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
         self._inputs = inputs
-        await self._hold_inputs()
+        await self._held.hold(self._inputs)
 
     @property
     def handover(self) -> HandoverReport:
         """The first epochs are told of all inputs, or of none."""
-        control, known = self._control, self._first_epochs()
+        control, known = self._control, self._held.first_epochs
         if control is None or not known:
             return HandoverReport()
         taken = self._taken(control, self._inputs)
-        # Where the predecessor goes on only grows, so inputs that are here from there on stay enough.
+        # The predecessor's cursors only grow, so inputs that are here from them on stay enough.
         restored = all(first <= taken.get(channel, first) for channel, first in known.items())
-        near = all(log.next_epoch >= taken.get(name, 0) - NEAR_EPOCHS for name, log in self._held.items())
+        near = all(log.next_epoch >= taken.get(name, 0) - NEAR_EPOCHS for name, log in self._held.logs.items())
         return HandoverReport(first_epochs=known, restored=restored, caught_up=restored and near)
 
     async def run(self) -> None:
         context = self._context
-        await self._hold_inputs()
+        await self._held.hold(self._inputs)
         self._control = control = await follow(context, self._take_over, 0)
         context.progress.enter(TaskState.RUNNING, f"follows {self._take_over.predecessor_channel}")
         while (end := await self._hear(control)) is None:
@@ -94,30 +93,13 @@ class StatelessShadow(Task):
     async def close(self) -> None:
         """The subscriptions stay, so that a restarted task goes on."""
 
-    async def _hold_inputs(self) -> None:
-        """Subscribe all inputs: what the predecessor has not read must be kept here."""
-        spec, router = self._context.spec, self._context.router
-        for item in self._inputs:
-            if item.channel not in self._held:
-                log = await router.subscribe(item.channel, item.site, spec.task_id, query_id=spec.query_id)
-                self._held[item.channel] = log
-        listed = {item.channel for item in self._inputs}
-        self._held = {channel: log for channel, log in self._held.items() if channel in listed}
-
-    def _first_epochs(self) -> dict[str, int]:
-        """Return the oldest epoch that is held here of each input; nothing until all of them are known."""
-        items = {item.channel: item for item in self._inputs}
-        found = {name: first_epoch(self._context, log, items.get(name)) for name, log in self._held.items()}
-        known = {name: first for name, first in found.items() if first is not None}
-        return known if len(known) == len(items) else {}
-
     async def _hear(self, control: Control) -> EndMark | None:
         """Let go of what the predecessor's epochs are made of; return how its channel has ended, if so."""
         context = self._context
         await control.hear()
         context.progress.watermark_us = control.watermark_us
         taken = self._taken(control, self._inputs)
-        for channel, log in self._held.items():
+        for channel, log in self._held.logs.items():
             last = min(taken.get(channel, 0), log.next_epoch) - 1
             if last >= log.first_epoch:
                 await context.in_thread(partial(context.router.acknowledge, channel, context.spec.task_id, last))
@@ -126,7 +108,7 @@ class StatelessShadow(Task):
 
     def _check_held(self, end: EndMark) -> None:
         """Raises SiteAgentError when an epoch is gone that the predecessor has not taken."""
-        for channel, first in self._first_epochs().items():
+        for channel, first in self._held.first_epochs.items():
             if first > end.cursors.get(channel, first):
                 predecessor, epoch = self._take_over.predecessor_channel, end.cursors[channel]
                 message = f"{predecessor} had read {channel} up to epoch {epoch}, and the oldest one here is {first}"

@@ -60,22 +60,28 @@ def test_a_deadline_is_never_past(steps: list[tuple[int, float]], end_us: int) -
 def test_the_delay_is_seen_when_a_window_begins(delay_s: float, newest_s: float) -> None:
     """A source that promises the order of its rows has a watermark with a shorter delay than its stream declares."""
     start_us = 100 * SECOND_US
-    clock = START.after(round(start_us + (newest_s - 1 - delay_s) * SECOND_US), 99.0)
-    clock = clock.after(round(start_us + (newest_s - delay_s) * SECOND_US), 100.0)
+    before = START.after(round(start_us + (newest_s - 1 - delay_s) * SECOND_US), 99.0)
 
-    seen = clock.at_first_row_after(start_us)
+    seen = before.begins(start_us)
 
-    assert seen.delay_us == pytest.approx(min(2.0, delay_s) * SECOND_US, abs=SECOND_US / 2)
-    past_us = seen.past_us(start_us, 100.0)
+    assert seen.seen_us == pytest.approx(delay_s * SECOND_US, abs=SECOND_US / 2)
+    after = seen.after(round(start_us + (newest_s - delay_s) * SECOND_US), 100.0)
+    past_us = after.past_us(start_us, 100.0)
     assert past_us is not None
     assert 0 <= past_us <= SECOND_US
-    assert seen.at_first_row_after(start_us - 60 * SECOND_US).delay_us == 0, "never less than none"
-    assert seen.at_first_row_after(start_us + 60 * SECOND_US).delay_us == START.delay_us, "never more than declared"
+
+
+def test_after_a_silence_nothing_is_seen_of_the_delay() -> None:
+    """The newest row is then of long before the window began."""
+    clock = START.after(40 * SECOND_US, 1.0)
+    assert clock.begins(60 * SECOND_US).seen_us is None
+    assert clock.begins(38 * SECOND_US).seen_us == 0, "it is never less than none"
+    assert clock.begins(43 * SECOND_US).seen_us == START.delay_us, "it is never more than declared"
 
 
 def test_where_epochs_are_seldom_nothing_is_seen_of_the_delay() -> None:
     clock = SELDOM.after(SECOND_US, 1.0)
-    assert clock.at_first_row_after(0) == clock
+    assert clock.begins(0) == clock
 
 
 SELDOM = InputClock(delay_us=2 * SECOND_US, step_us=SECOND_US, step_s=1.0, seldom=True)

@@ -71,7 +71,7 @@ def test_groups_begin_to_leave_when_half_of_the_link_carries_them() -> None:
 
 
 def test_of_classes_that_are_as_likely_to_come_again_as_many_leave_as_each_has() -> None:
-    """Where all keys are equal, the first by their keys leave, whatever their counts are by chance."""
+    """All keys are equal then, and the first by their keys leave, whatever their counts are by chance."""
     alike = replace(
         WINDOW, classes=(UpdateClass(10_000, 0.020), UpdateClass(50_000, 0.021), UpdateClass(20_000, 0.022))
     )

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.state.merging import WORTH, Merging, MergingLimits, all_to_merge, runs_to_merge, size_class
+from planner.state.merging import WORTH, Merging, MergingLimits, runs_to_merge, size_class
 
 LIMITS = MergingLimits(alike=4, most=40)
 
@@ -32,10 +32,11 @@ def test_of_very_many_runs_the_smallest_become_one_whatever_is_left() -> None:
     assert (found.places, found.always) == (tuple(range(20, 41)), True)
 
 
-def test_all_runs_become_one_where_there_are_several() -> None:
-    assert all_to_merge([1000, 20, 4]) == Merging((0, 1, 2), size_class(1024), always=True)
-    assert all_to_merge([1000]) is None
-    assert all_to_merge([]) is None
+def test_all_runs_become_one_where_that_is_wanted() -> None:
+    wanted = Merging((0, 1, 2), size_class(1024), always=True)
+    assert runs_to_merge([1000, 20, 4], LIMITS, tried={5: 9}, into_one=True) == wanted
+    assert runs_to_merge([1000], LIMITS, into_one=True) is None
+    assert runs_to_merge([], LIMITS, into_one=True) is None
 
 
 @settings(deadline=None)

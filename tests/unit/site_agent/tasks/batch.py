@@ -2,44 +2,14 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-
 import pyarrow as pa
 
 from site_agent.channels.log import ChannelLog
-from site_agent.channels.store import ChannelStore
-from site_agent.exchange.options import connect
-from site_agent.router import Router
-from site_agent.tasks.context import TaskContext, TaskLimits
-from site_agent.tasks.progress import Progress
-from site_agent.tasks.spec import TaskSpec
-from tests.unit.site_agent.fakes import TableEngine, VirtualClock
+from tests.unit.site_agent.tasks.place import Place
 
 
-class BatchSite:
-    """`hub`, with its channels; made again over the same directory it is a restart."""
-
-    def __init__(self, directory: Path, engine: TableEngine) -> None:
-        self.directory = directory
-        self.engine = engine
-        self.store = ChannelStore(directory / "channels")
-        self.router = Router("hub", self.store, connect)
-
-    def context(self, spec: TaskSpec, limits: TaskLimits | None = None) -> TaskContext:
-        return TaskContext(
-            site="hub",
-            spec=spec,
-            engine=self.engine,
-            log=self.store.open(spec.task_id),
-            router=self.router,
-            directory=self.directory / "task",
-            dead_letters=self.directory / "dead-letters",
-            executor=ThreadPoolExecutor(1),
-            clock=VirtualClock(),
-            limits=limits or TaskLimits(),
-            progress=Progress(0.0),
-        )
+class BatchSite(Place):
+    """A place of tasks that run once."""
 
     def channel(self, name: str, *epochs: pa.Table, ends: bool = True) -> ChannelLog:
         """A channel of this site with these epochs."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -17,18 +16,14 @@ import pytest
 
 from planner.values.stages import StageKind
 from site_agent.base.errors import SiteAgentError
-from site_agent.channels.log import ChannelLog
-from site_agent.channels.store import ChannelStore
-from site_agent.exchange.options import connect
-from site_agent.router import Router
 from site_agent.tasks.combine import CombineTask
-from site_agent.tasks.context import TaskContext, TaskLimits
+from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.handover.successor import SuccessorTask, combining_successor
-from site_agent.tasks.progress import Progress
 from site_agent.tasks.spec import HandOver, InputSpec, TakeOver, TaskSpec
 from site_agent.tasks.task import Task
-from tests.unit.site_agent.fakes import TableEngine, VirtualClock
-from tests.unit.site_agent.tasks.handover.world import perhaps_again, stop, until
+from tests.unit.site_agent.fakes import TableEngine
+from tests.unit.site_agent.tasks.handover.world import perhaps_again, rows_of, stop, until
+from tests.unit.site_agent.tasks.place import Place
 from tests.unit.site_agent.tasks.test_combine import Row, numbered, summed_up
 from tests.unit.site_agent.tasks.test_merge import WINDOW, partials, summed
 
@@ -41,36 +36,17 @@ WAITING, CUTTING = HandOver(NEW, "hub"), HandOver(NEW, "hub", cut=True)
 ALL_OUT_US = 10_000
 
 
-class Hub:
+class Hub(Place):
     """A site with two inputs, a task that combines them, and the task that takes its place."""
 
     def __init__(self, directory: Path, *, numbers: bool = True, limits: TaskLimits | None = None) -> None:
-        self.directory = directory
-        self.limits = limits or TaskLimits()
-        self.engine = TableEngine({"merge": numbered if numbers else summed})
-        self.store = ChannelStore(directory / "channels")
-        self.router = Router("hub", self.store, connect)
+        super().__init__(directory, TableEngine({"merge": numbered if numbers else summed}), limits)
         self.inputs = [self.store.open(item.channel) for item in INPUTS]
         self.old, self.new = self.store.open(OLD), self.store.open(NEW)
         for log in self.inputs:
             log.set_consumers(["hub"])
         for log in (self.old, self.new):
             log.set_consumers(["hub", log.id])
-
-    def context(self, spec: TaskSpec) -> TaskContext:
-        return TaskContext(
-            site="hub",
-            spec=spec,
-            engine=self.engine,
-            log=self.store.open(spec.task_id),
-            router=self.router,
-            directory=self.directory / spec.task_id,
-            dead_letters=self.directory / "dead-letters",
-            executor=ThreadPoolExecutor(1),
-            clock=VirtualClock(),
-            limits=self.limits,
-            progress=Progress(0.0),
-        )
 
     def predecessor(self, hand_over: HandOver | None = None) -> CombineTask:
         return CombineTask(self.context(replace(SPEC, hand_over=hand_over)), WINDOW)
@@ -91,24 +67,11 @@ class Hub:
         return [row for log in (self.old, self.new) for row in rows_of(log)]
 
 
-def rows_of(log: ChannelLog) -> list[Row]:
-    tables = [log.epochs.read(epoch) for epoch in range(log.first_epoch, log.next_epoch)]
-    rows = [row for table in tables if table is not None for row in table.to_pylist()]
-    return [(int(row["_window_start"].timestamp() * 1e6), row["k"], row["n"]) for row in rows]
-
-
 @asynccontextmanager
 async def hub_at(directory: Path, *, numbers: bool = True, limits: TaskLimits | None = None) -> AsyncIterator[Hub]:
     hub = Hub(directory, numbers=numbers, limits=limits)
-    # Data sent before the successor has begun is kept for it.
-    for channel in (*(item.channel for item in INPUTS), OLD):
-        await hub.router.subscribe(channel, "hub", NEW)
-    for channel in (OLD, NEW):
-        await hub.router.subscribe(channel, "hub", "results:q", keeps=True)
-    try:
+    async with hub.handing_over([item.channel for item in INPUTS], OLD, NEW):
         yield hub
-    finally:
-        await hub.router.close()
 
 
 async def test_what_is_held_is_out_before_the_channel_ends(tmp_path: Path) -> None:

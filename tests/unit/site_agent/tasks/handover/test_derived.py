@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -21,16 +20,13 @@ from planner.values.stages import StageKind
 from site_agent.base.errors import TrimmedEpochError
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EndMark
-from site_agent.channels.store import ChannelStore
-from site_agent.exchange.options import connect
-from site_agent.router import Router
-from site_agent.tasks.context import TaskContext, TaskLimits
+from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.handover.successor import SuccessorTask, derived_successor
-from site_agent.tasks.progress import Progress
 from site_agent.tasks.spec import HandOver, InputSpec, TakeOver, TaskSpec
-from tests.unit.site_agent.fakes import TableEngine, VirtualClock
+from tests.unit.site_agent.fakes import TableEngine
 from tests.unit.site_agent.tasks.handover.world import perhaps_again, stop, until
+from tests.unit.site_agent.tasks.place import Place
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -45,31 +41,14 @@ def kept(rows: pa.Table) -> pa.Table:
     return rows.filter(pc.equal(pc.bit_wise_and(rows.column("v"), 1), 0))
 
 
-class Hub:
+class Hub(Place):
     """A site with an input, a task that is derived of it, and the task that takes its place."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.store = ChannelStore(directory / "channels")
-        self.router = Router("hub", self.store, connect)
+        super().__init__(directory, TableEngine({"kept": kept}), TaskLimits(port_batch_bytes=1))
         self.source, self.old, self.new = map(self.store.open, (CHANNEL, OLD, NEW))
         for log in (self.source, self.old, self.new):
             log.set_consumers(["hub"])
-
-    def context(self, spec: TaskSpec) -> TaskContext:
-        return TaskContext(
-            site="hub",
-            spec=spec,
-            engine=TableEngine({"kept": kept}),
-            log=self.store.open(spec.task_id),
-            router=self.router,
-            directory=self.directory / spec.task_id,
-            dead_letters=self.directory / "dead-letters",
-            executor=ThreadPoolExecutor(1),
-            clock=VirtualClock(),
-            limits=TaskLimits(port_batch_bytes=1),
-            progress=Progress(0.0),
-        )
 
     def predecessor(self, hand_over: HandOver | None = None, item: InputSpec = INPUT) -> DeriveTask:
         return DeriveTask(self.context(replace(SPEC, hand_over=hand_over, inputs=(item,))))
@@ -101,15 +80,8 @@ def _epochs(log: ChannelLog) -> list[tuple[int, list[int], int | None]]:
 @asynccontextmanager
 async def hub_at(directory: Path) -> AsyncIterator[Hub]:
     hub = Hub(directory)
-    # Data sent before the successor has begun is kept for it.
-    for channel in (CHANNEL, OLD):
-        await hub.router.subscribe(channel, "hub", NEW)
-    for channel in (OLD, NEW):
-        await hub.router.subscribe(channel, "hub", "results:q", keeps=True)
-    try:
+    async with hub.handing_over([CHANNEL], OLD, NEW):
         yield hub
-    finally:
-        await hub.router.close()
 
 
 async def test_the_successor_makes_the_epochs_behind_the_last_one(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -17,18 +16,15 @@ import pyarrow as pa
 from planner.values.names import BIN_COLUMN, BINS
 from planner.values.stages import StageKind
 from site_agent.channels.log import ChannelLog
-from site_agent.channels.store import ChannelStore
-from site_agent.exchange.options import connect
-from site_agent.router import Router
 from site_agent.state.memory import StateMemory
 from site_agent.state.segments import without_bins
-from site_agent.tasks.context import TaskContext, TaskLimits
+from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.handover.successor import SuccessorTask, windowed_successor
 from site_agent.tasks.merge import MergeTask
-from site_agent.tasks.progress import Progress
 from site_agent.tasks.spec import HandOver, InputSpec, SeedSpec, TakeOver, TaskSpec, ViewSpec, WindowSpec
 from site_agent.tasks.task import Task
-from tests.unit.site_agent.fakes import TIMESTAMP, TableEngine, VirtualClock
+from tests.unit.site_agent.fakes import TIMESTAMP, TableEngine
+from tests.unit.site_agent.tasks.place import Place
 
 OLD, NEW, SEED = "q.m1", "q.m1.g1", "q.m1.g1.seed"
 INPUTS = (InputSpec("q.s1.us", "hub", "input"), InputSpec("q.s1.eu", "hub", "input"))
@@ -64,34 +60,14 @@ def summed(rows: pa.Table) -> pa.Table:
     return grouped.rename_columns(["_window_start", "k", "n"])
 
 
-class Hub:
+class Hub(Place):
     def __init__(self, directory: Path, *, limits: TaskLimits, memory_bytes: int) -> None:
-        self.directory = directory
-        self.limits = limits
-        self.memory = StateMemory(memory_bytes)
-        self.store = ChannelStore(directory / "channels")
-        self.router = Router("hub", self.store, connect)
-        self.engine = TableEngine({"merge": summed, "combine": lambda rows: with_bins(summed(rows))})
+        engine = TableEngine({"merge": summed, "combine": lambda rows: with_bins(summed(rows))})
+        super().__init__(directory, engine, limits, StateMemory(memory_bytes))
         self.inputs = [self.store.open(i.channel) for i in INPUTS]
         self.old, self.new = self.store.open(OLD), self.store.open(NEW)
         for log in (*self.inputs, self.old, self.new):
             log.set_consumers(["hub"])
-
-    def context(self, spec: TaskSpec) -> TaskContext:
-        return TaskContext(
-            site="hub",
-            spec=spec,
-            engine=self.engine,
-            log=self.store.open(spec.task_id),
-            router=self.router,
-            directory=self.directory / spec.task_id,
-            dead_letters=self.directory / "dead-letters",
-            executor=ThreadPoolExecutor(1),
-            clock=VirtualClock(),
-            limits=self.limits,
-            progress=Progress(0.0),
-            memory=self.memory,
-        )
 
     def predecessor(self, hand_over: HandOver | None = None) -> MergeTask:
         return MergeTask(self.context(replace(SPEC, hand_over=hand_over)), WINDOW)
@@ -121,15 +97,8 @@ async def hub_at(
 ) -> AsyncIterator[Hub]:
     limits = TaskLimits(checkpoint_bytes=checkpoint_bytes, rows_at_once=rows_at_once, port_batch_bytes=1)
     hub = Hub(directory, limits=limits, memory_bytes=memory_bytes)
-    # Data sent before the successor has begun is kept for it.
-    for channel in (*(item.channel for item in INPUTS), OLD):
-        await hub.router.subscribe(channel, "hub", NEW)
-    for channel in (OLD, NEW):
-        await hub.router.subscribe(channel, "hub", "results:q", keeps=True)
-    try:
+    async with hub.handing_over([item.channel for item in INPUTS], OLD, NEW):
         yield hub
-    finally:
-        await hub.router.close()
 
 
 async def until(condition: Callable[[], object], *tasks: asyncio.Task[None]) -> None:
