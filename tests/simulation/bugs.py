@@ -156,9 +156,9 @@ BUGS = (
             _READERS_LATE,
             Edit("site_agent/agent/runtime.py", "own = [spec.task_id] if", "own = [self._services.site] if"),
             Edit(
-                "site_agent/tasks/combine.py",
-                "Port(context.router, reader=spec.task_id, query_id=spec.query_id)",
-                "Port(context.router, reader=spec.task_id, query_id=spec.query_id, beside=[log.id])",
+                "site_agent/tasks/holding.py",
+                "query_id=spec.query_id, beside=beside)",
+                "query_id=spec.query_id, beside=[*beside, log.id])",
             ),
             Edit(
                 "site_agent/tasks/combine.py",
@@ -167,7 +167,7 @@ BUGS = (
                 "        await context.router.subscribe(context.log.id, context.site, task_id, keeps=True)\n",
             ),
             Edit(
-                "site_agent/tasks/combine.py",
+                "site_agent/tasks/holding.py",
                 "context.log.acknowledge(context.spec.task_id, out - 1)",
                 "context.router.acknowledge(context.log.id, context.spec.task_id, out - 1)",
             ),
