@@ -73,8 +73,11 @@ def _hand_over_to_proto(order: HandOver) -> site_pb2.HandOver:
     seed = None
     if order.seed is not None:
         seed = site_pb2.Seed(channel=seed_channel(order.successor), first_epochs=order.seed)
+    fork = None
+    if order.fork is not None:
+        fork = site_pb2.Fork(query_id=order.fork.query, channel=str(order.fork.task), site=order.fork.site)
     return site_pb2.HandOver(
-        successor_channel=str(order.successor), successor_site=order.site, seed=seed, cut=order.cut
+        successor_channel=str(order.successor), successor_site=order.site, seed=seed, cut=order.cut, fork=fork
     )
 
 

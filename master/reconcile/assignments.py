@@ -36,6 +36,7 @@ from planner.handover.model import Lineage
 from planner.relations.catalog import Catalog, Relation, RelationKind
 from planner.relations.connectors.table import traits_of
 from planner.sharing.deployment import Start
+from planner.sharing.forking import own_task
 from planner.sharing.running import Deployed, Running
 from planner.values.stages import StageKind
 
@@ -99,6 +100,7 @@ def build_assignments(
             for site, found in (
                 *_successions(generations.tasks(task, running.site(one.id)), query, one, snapshot, generations),
                 *_new_parts(task, query, one, snapshot, generations),
+                *_forks(task, known, snapshot, generations, running, at_work),
             ):
                 tasks.setdefault(site, []).append(found)
     results: dict[str, list[ResultSpec]] = {}
@@ -208,6 +210,38 @@ def _new_parts(
         yield site, replace(first, task_id=name, inputs=inputs, consumers=(reader,), readers=())
 
 
+def _forks(  # noqa: PLR0913 - the task, and all that it is computed from
+    shared: TaskSpec,
+    known: Mapping[str, QueryRecord],
+    snapshot: AssignmentInput,
+    generations: Generations,
+    running: Running,
+    at_work: Collection[TaskId],
+) -> Iterator[tuple[str, TaskSpec]]:
+    """The task of a query that goes on with one of its own, given the one that it shares, with its site."""
+    for fork, take_over, readers in generations.forks(shared.task_id):
+        query = known[fork.query]
+        deployment = deployment_of(query)
+        own = own_task(deployment, query.id, shared.task_id, running) if deployment is not None else None
+        if own is None:
+            continue
+        sites = {site for reader in readers for site in generations.reading_sites(reader)}
+        placed = replace(snapshot, placement={**snapshot.placement, own.id: fork.site})
+        task = _task(query, own, placed, sites)
+        inputs = generations.named(_inputs(query, own, placed, late=take_over.late))
+        yield (
+            fork.site,
+            replace(
+                task,
+                task_id=fork.task,
+                inputs=inputs,
+                paused=not any(reader in at_work for reader in readers),
+                epoch_interval=shared.epoch_interval,
+                take_over=take_over,
+            ),
+        )
+
+
 def pushed_streams(catalog: Catalog, site: str) -> tuple[Relation, ...]:
     """Streams whose rows clients push to the site's agent, by name; each with that site's binding only."""
     return tuple(
@@ -278,6 +312,8 @@ def _results_of(query: QueryRecord, snapshot: AssignmentInput) -> ResultSpec:
         return ResultSpec(query.id, batch_results(query))
     inputs = []
     for channel, site, stage in result_reads(query, snapshot.placement):
-        read_from, delay = _read_from(query, channel, query.plan.stage(stage), snapshot.catalog)
+        lineage = snapshot.lineages.get(channel)
+        origin = channel if lineage is None else lineage.origin
+        read_from, delay = _read_from(query, origin, query.plan.stage(stage), snapshot.catalog)
         inputs.append(ChannelInput(channel, site, read_from=read_from, event_delay=delay))
     return ResultSpec(query.id, tuple(inputs))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from master.records.model import InputStatus, SiteReport, TaskStatus
 from master.records.specs import ChannelInput, ChannelReader, HandOver, ResultSpec, TakeOver, TaskSpec
 from planner.graph.ids import TaskId
-from planner.handover.model import STATELESS, Handover, Lineage, Step, place_of
+from planner.handover.model import STATELESS, Fork, Handover, Lineage, Step, place_of
 from planner.sharing.running import Deployed, Running
 
 _SEEDED = (Step.SEEDING, Step.CUT, Step.WITHDRAWN, Step.TAKEN)
@@ -39,7 +39,9 @@ class Generations:
         """The sites for which the inputs of a place are kept."""
         handover = self._handover(place)
         sites = (self._running.site(place),) if handover is None else handover.reading
-        return (*sites, *self._sites_beside(place))
+        fork = self._fork(place)
+        forked = (fork.site,) if fork is not None and handover is not None and handover.step is not Step.BACK else ()
+        return (*sites, *forked, *self._sites_beside(place))
 
     def reader(self, one: Deployed) -> ChannelReader:
         """Whom producers wait for as the reader in a place."""
@@ -62,13 +64,24 @@ class Generations:
         if handover.step in _SEEDED:
             seeds = handover.step is not Step.TAKEN and _gets_state(spec, handover)
             seed = handover.first_epochs if seeds else None
-            order = HandOver(successor, handover.to_site, seed, handover.step in _CUT)
-        # The successor reads the old channel, to learn where it ends.
-        consumers = tuple(sorted({*old.consumers, handover.to_site}))
+            order = HandOver(successor, handover.to_site, seed, handover.step in _CUT, handover.fork)
+        fork = self._fork(lineage.place)
+        # The successors read the old channel, to learn where it ends.
+        new = (handover.to_site,) if fork is None else (handover.to_site, fork.site)
+        consumers = tuple(sorted({*old.consumers, *new}))
         yield site, replace(old, consumers=consumers, hand_over=order)
         take_over = TakeOver(lineage.task, site, seeded=_gets_state(spec, handover), late=handover.without_state)
-        new = replace(old, task_id=successor, take_over=take_over)
-        yield handover.to_site, replace(new, inputs=_of_new_parts(new, handover)) if handover.scaling else new
+        heir = self._without_fork(replace(old, task_id=successor, take_over=take_over), lineage.place, handover.fork)
+        yield handover.to_site, replace(heir, inputs=_of_new_parts(heir, handover)) if handover.scaling else heir
+
+    def _without_fork(self, spec: TaskSpec, place: TaskId, fork: Fork | None) -> TaskSpec:
+        """Return the successor for all queries but the one that has a task of its own."""
+        if fork is None:
+            return spec
+        others = [one.id for one in self._running.deployed if place in one.inputs and one.id.query != fork.query]
+        sites = {site for reader in others for site in self.reading_sites(reader)}
+        readers = tuple(one for one in spec.readers if one.query_id != fork.query)
+        return replace(spec, consumers=tuple(sorted(sites)), readers=readers)
 
     def new_parts(self, place: TaskId) -> Iterator[tuple[TaskId, str, str]]:
         """The tasks that begin beside the parts of a merge, each with its site and the one of their reader, given the
@@ -81,26 +94,44 @@ class Generations:
                     name = place._replace(partition=number, generation=handover.generation)
                     yield name, site, handover.to_site
 
+    def forks(self, place: TaskId) -> Iterator[tuple[Fork, TakeOver, tuple[TaskId, ...]]]:
+        """The fork of a place, if it has one: whose place its task takes, and what is to read that task's channel."""
+        lineage, handover, fork = self._lineages.get(place), self._handover(place), self._fork(place)
+        if lineage is not None and handover is not None and handover.started and fork is not None:
+            take_over = TakeOver(lineage.task, handover.from_site, seeded=False, late=handover.without_state)
+            yield fork, take_over, readers_in(self._running, place, fork.query)
+
     def results(self, spec: ResultSpec) -> ResultSpec:
         """The copies of a query's results: those of all tasks that were in its places."""
-        return replace(spec, inputs=tuple(one for item in spec.inputs for one in self._all_of(item)))
+        return replace(spec, inputs=tuple(one for item in spec.inputs for one in self._all_of(item, spec.query_id)))
 
-    def _all_of(self, item: ChannelInput) -> Iterator[ChannelInput]:
+    def _all_of(self, item: ChannelInput, query: str) -> Iterator[ChannelInput]:
         lineage = self._lineages.get(item.channel)
         if lineage is None:
             yield item
             return
         for one in lineage.earlier:
-            channel = item.channel._replace(generation=one.generation)
+            channel = (one.of or item.channel)._replace(generation=one.generation)
             yield replace(item, channel=channel, site=one.site, from_epoch=one.from_epoch)
         yield self._named(item)
         handover = lineage.handover
-        if handover is not None and handover.started:
+        if handover is None or not handover.started:
+            return
+        fork = handover.fork
+        if fork is not None and fork.query == query:
+            yield replace(item, channel=fork.task, site=fork.site)
+        else:
             yield replace(item, channel=item.channel._replace(generation=handover.generation), site=handover.to_site)
 
     def _named(self, item: ChannelInput) -> ChannelInput:
         lineage = self._lineages.get(item.channel)
         return item if lineage is None else replace(item, channel=lineage.task, from_epoch=lineage.from_epoch)
+
+    def _fork(self, place: TaskId) -> Fork | None:
+        """The fork that a place is in, as long as anything of its query would read it."""
+        handover = self._handover(place)
+        fork = handover.fork if handover is not None else None
+        return fork if fork is not None and readers_in(self._running, place, fork.query) else None
 
     def _handover(self, place: TaskId) -> Handover | None:
         lineage = self._lineages.get(place)
@@ -132,6 +163,11 @@ class Generations:
 
     def _runs(self, place: TaskId) -> bool:
         return place in self._running.placement
+
+
+def readers_in(running: Running, place: TaskId, query: str) -> tuple[TaskId, ...]:
+    """The tasks and copies of results of a query that read the task in a place."""
+    return tuple(one.id for one in running.deployed if one.id.query == query and place in one.inputs)
 
 
 def _gets_state(spec: TaskSpec, handover: Handover) -> bool:

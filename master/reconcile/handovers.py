@@ -13,9 +13,10 @@ from master.base.errors import HandoverRefusedError
 from master.base.logs import line
 from master.queries.lineages import Lineages
 from master.reconcile.attempt import Attempt
+from master.reconcile.forks import Forks
 from master.reconcile.parts import JobParts
 from master.reconcile.scales import Scales, unfit
-from master.records.model import TaskStatus
+from master.records.model import QueryRecord, TaskStatus
 from master.sites.status import SiteStatus
 from planner.graph.ids import TaskId
 from planner.handover.model import Handover, Lineage, Step
@@ -57,6 +58,7 @@ class Handovers:
         self._patience = patience
         self._version = version
         self._scales = Scales(parts, lineages, version)
+        self._forks = Forks(parts, lineages)
         self._storing = Attempt("handover not stored yet")
 
     @property
@@ -91,6 +93,33 @@ class Handovers:
         lineage = lineage.asked(from_site, to_site, now, reason, without_state=without_state)
         self._lineages.put(lineage)
         logger.info(line("handover asked for", task=place, was=from_site, now=to_site, reason=reason))
+        self._publish()
+        return lineage
+
+    def fork(self, record: QueryRecord, stage: str, site: str, reason: str) -> Lineage:
+        """Ask for a task of a query's own, for that reason, in the place of one that it shares with others.
+
+        It is durable when this returns. The lineage is that of the shared task's place.
+
+        Args:
+            record: the query.
+            stage: the stage of the query, or its vertex, for which another query's task stands.
+            site: where the query's own task is to run.
+            reason: why it is asked for.
+
+        Raises:
+            HandoverRefusedError: the query cannot have one now.
+            UnknownSiteError
+            StoreError
+        """
+        place, fork = self._forks.asked(record, stage, site)
+        running, lineage = self._parts.queries.snapshots.held, self._lineages.get(place)
+        one = running.task(place)
+        late = not one.residual
+        self._check(one, running, fork.site, without_state=late, alone=True)
+        lineage = lineage.forked(running.site(place), fork, self._steady.now(), reason, without_state=late)
+        self._lineages.put(lineage)
+        logger.info(line("fork asked for", task=place, query=record.id, site=site, reason=reason))
         self._publish()
         return lineage
 
@@ -162,14 +191,16 @@ class Handovers:
             self._done(lineage, handover)
         else:
             self._lineages.put(lineage.rolled_back(now))
-            stays = f"stays at {handover.from_site}, not moved to {handover.to_site}"
-            self._note(place, stays if handover.scaling is None else "goes on with its parts as they were", handover)
+            self._note(place, _rolled_back(handover), handover)
         logger.info(line("handover", task=place, was=was, now=step.value if step else found.value, reason=why))
 
     def _done(self, lineage: Lineage, handover: Handover) -> None:
         """Store that the successor is in the place, with the new parts that it reads."""
         now, place = self._steady.now(), lineage.place
         from_epoch = self._report(lineage.task, handover.from_site).next_epoch
+        if handover.fork is not None:
+            self._forks.store(lineage, handover.fork, from_epoch, now)
+            return
         if handover.scaling is None:
             self._lineages.put(lineage.moved(from_epoch, now), handover.to_site)
             self._note(place, f"moved from {handover.from_site} to {handover.to_site}", handover)
@@ -180,32 +211,36 @@ class Handovers:
     def _note(self, place: TaskId, what: str, handover: Handover) -> None:
         """Log it where people look for what has become of the query."""
         took_s = (self._steady.now() - handover.asked_at).total_seconds()
-        self._parts.queries.note(place.query, f"{place.vertex} {what} after {took_s:.1f} s: {handover.reason}")
+        query = place.query if handover.fork is None else handover.fork.query
+        self._parts.queries.note(query, f"{place.vertex} {what} after {took_s:.1f} s: {handover.reason}")
 
     def _told(self, lineage: Lineage, handover: Handover, running: Running) -> Told:
-        old, new = (self._status(lineage.task, handover.from_site), self._status(lineage.successor, handover.to_site))
-        of_old, of_new = _report(old), _report(new)
+        old = self._status(lineage.task, handover.from_site)
+        of_old, new = _report(old), [self._report(*one) for one in self._forks.successors(lineage, handover)]
         ended = old is not None and old.state is TaskState.ENDED
         withdrawn = handover.unwanted or self._why_not(lineage, handover)
-        subscribed = self._streams(lineage.place, running) <= of_new.first_epochs.keys()
+        streams = self._streams(lineage.place, running)
+        subscribed = all(streams <= one.first_epochs.keys() for one in new)
         if handover.begins_late:
             subscribed = self._whole_after_us(lineage, handover) is not None
         return Told(
             in_force=all(map(self._in_force, self._concerned(lineage.place, handover, running))),
             subscribed=subscribed,
-            ready=of_new.restored and of_new.caught_up and self._is_past(lineage, handover, old),
-            taken_over=of_new.taken_over,
+            ready=all(one.restored and one.caught_up for one in new) and self._is_past(lineage, handover, old),
+            taken_over=all(one.taken_over for one in new),
             had_cut=of_old.cut,
             ended=ended and not of_old.cut,
-            drained=of_old.cut and of_old.drained and of_new.taken_over,
+            drained=of_old.cut and of_old.drained and all(one.taken_over for one in new),
             unwanted=unwanted(handover, self._steady.now(), patience=self._patience, withdrawn=withdrawn),
         )
 
     def _whole_after_us(self, lineage: Lineage, handover: Handover) -> int | None:
         """The instant after which every window is whole where something begins in the middle; None: it is not known."""
-        if handover.without_state:
-            return self._report(lineage.successor, handover.to_site).whole_after_us
-        return self._scales.whole_after_us(lineage.place, handover)
+        if not handover.without_state:
+            return self._scales.whole_after_us(lineage.place, handover)
+        found = [self._report(*one).whole_after_us for one in self._forks.successors(lineage, handover)]
+        known = [at_us for at_us in found if at_us is not None]
+        return max(known) if len(known) == len(found) else None
 
     def _is_past(self, lineage: Lineage, handover: Handover, old: TaskStatus | None) -> bool:
         """Return whether the old task has emitted all windows of which the successor lacks rows."""
@@ -215,22 +250,25 @@ class Handovers:
 
     def _why_not(self, lineage: Lineage, handover: Handover) -> str:
         """Return why a task that begins in the middle of its inputs will not do; empty: it may."""
-        if not handover.without_state or lineage.successor is None:
-            return self._scales.why_not(lineage.place, handover)
-        return unfit([(lineage.successor, self._status(lineage.successor, handover.to_site))])
+        unneeded = self._forks.why_not(lineage, handover)
+        if unneeded or not handover.without_state:
+            return unneeded or self._scales.why_not(lineage.place, handover)
+        new = self._forks.successors(lineage, handover)
+        return unfit((task, self._status(task, site)) for task, site in new)
 
     def _concerned(self, place: TaskId, handover: Handover, running: Running) -> Iterable[str]:
         """The sites that must have applied the step's assignments before the next step."""
         producers = {running.site(name) for name in running.task(place).inputs}
         producers |= self._scales.sites(place, handover, running)
+        forked = () if handover.fork is None else (handover.fork.site,)
         match handover.step:
             case Step.REGISTERED:
                 return producers
             case Step.STARTED:
                 readers = {running.site(one.id) for one in running.deployed if place in one.inputs}
-                return {handover.to_site, handover.from_site, *readers}
+                return {handover.to_site, handover.from_site, *forked, *readers}
             case Step.BACK:
-                return {handover.to_site, handover.from_site, *producers}
+                return {handover.to_site, handover.from_site, *forked, *producers}
             case _:
                 return {handover.from_site}
 
@@ -252,7 +290,9 @@ class Handovers:
     def _report(self, task: TaskId | None, site: str) -> HandoverReport:
         return _report(self._status(task, site))
 
-    def _check(self, one: Deployed, running: Running, to_site: str, *, without_state: bool) -> None:
+    def _check(
+        self, one: Deployed, running: Running, to_site: str, *, without_state: bool, alone: bool = False
+    ) -> None:
         """Raises HandoverRefusedError, UnknownSiteError."""
         sites, lineage = self._parts.sites, self._lineages.get(one.id)
         beside = {*one.inputs, *(other.id for other in running.deployed if one.id in other.inputs)}
@@ -269,6 +309,7 @@ class Handovers:
                 under_way="" if lineage.handover is None else lineage.handover.to_site,
                 busy=tuple(moving),
                 without_state=without_state,
+                alone=alone,
                 beside_source=running.reads(one.id, VertexKind.SOURCE),
                 reads_table=running.reads(one.id, VertexKind.TABLE),
                 versions=dict(_of_other_versions(map(sites.get, involved), self._version)),
@@ -277,6 +318,14 @@ class Handovers:
         if found is not None:
             message, hint = found
             raise HandoverRefusedError(message, hint=hint, ids={"task": str(one.id), "site": to_site})
+
+
+def _rolled_back(handover: Handover) -> str:
+    if handover.fork is not None:
+        return f"is shared as before, and does not run at {handover.fork.site} for this query alone"
+    if handover.scaling is not None:
+        return "goes on with its parts as they were"
+    return f"stays at {handover.from_site}, not moved to {handover.to_site}"
 
 
 def _report(status: TaskStatus | None) -> HandoverReport:

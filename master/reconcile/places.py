@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from master.base.errors import HandoverRefusedError
-from master.queries.sharing import is_task
+from master.queries.sharing import deployment_of, is_task
 from master.records.model import QueryRecord
 from planner.graph.ids import TaskId
+from planner.sharing.forking import shared_by
 from planner.sharing.running import Running
 
 
@@ -28,6 +29,23 @@ def place_in(record: QueryRecord, stage: str, running: Running) -> TaskId:
     names = ", ".join(sorted(map(_name, own))) or "none, for it does not run"
     told = f"query {record.id} has no task of its own for stage {stage!r}"
     raise HandoverRefusedError(told, hint=f"its tasks: {names}", ids=ids)
+
+
+def shared_place(record: QueryRecord, stage: str, running: Running) -> TaskId:
+    """Return the place of another query's task that is shared for a stage of a query, or for one of its tasks.
+
+    Raises:
+        HandoverRefusedError: none does, or several do; or the query shares nothing.
+    """
+    deployment = deployment_of(record) if record.id in running.queries else None
+    shared = shared_by(deployment, record.id, running) if deployment is not None else {}
+    found = {task for vertex, task in shared.items() if stage in (str(vertex), vertex.stage)}
+    if len(found) == 1:
+        return found.pop()
+    ids = {"query": record.id, "stage": stage}
+    names = ", ".join(sorted(map(str, shared))) or "none"
+    told = f"query {record.id} shares {'several tasks' if found else 'no task of another query'} for {stage!r}"
+    raise HandoverRefusedError(told, hint=f"it shares: {names}; what is its own moves without --alone", ids=ids)
 
 
 def _name(place: TaskId) -> str:

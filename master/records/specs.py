@@ -11,6 +11,7 @@ from master.base.errors import MasterError
 from planner.graph.clientplan import ClientPlan
 from planner.graph.ids import TaskId
 from planner.graph.plan import Merge, Split
+from planner.handover.model import Fork
 from planner.relations.catalog import Catalog, Column, Function, Relation
 from planner.values.stages import StageKind
 
@@ -60,6 +61,8 @@ class HandOver:
     it has got one."""
     cut: bool = False
     """It is true when the task must end its channel in favour of the successor."""
+    fork: Fork | None = None
+    """One query goes on with another task than the successor."""
 
 
 @dataclass(frozen=True, slots=True)

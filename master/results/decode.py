@@ -28,11 +28,25 @@ class SentEpoch:
 
 
 @dataclass(frozen=True, slots=True)
+class Fork:
+    """The rows of one query go on in a channel of its own."""
+
+    query_id: str
+    channel: str
+
+
+@dataclass(frozen=True, slots=True)
 class EndOfChannel:
     channel: str
     successor: str = ""
     """The channel that has the epochs from `next_epoch` on; empty: there are none."""
     next_epoch: int = 0
+    fork: Fork | None = None
+
+    def successor_for(self, query: str) -> str:
+        """The channel in which the rows of a query go on; empty: none."""
+        fork = self.fork
+        return fork.channel if fork is not None and fork.query_id == query else self.successor
 
 
 class EpochAssembler:
@@ -57,7 +71,8 @@ class EpochAssembler:
         if kind == "end":
             end = response.end
             next_epoch = end.last_epoch + 1 if end.HasField("last_epoch") else 0
-            return EndOfChannel(self._channel, end.successor_channel, next_epoch)
+            fork = Fork(end.fork.query_id, end.fork.channel) if end.HasField("fork") else None
+            return EndOfChannel(self._channel, end.successor_channel, next_epoch, fork)
         if kind != "part":
             return None
         return self._piece(response.part)

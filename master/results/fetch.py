@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -104,10 +104,11 @@ class ResultFetcher:
             NoResultsError: the query writes into a sink.
             InvalidRequestError: the cursor names a channel that is none of the query's.
         """
-        channels = self._channels(query, start.cursor)
+        channels = self._channels(query)
         if follow and not channels:
             await self._placed(query)
-            channels = self._channels(query, start.cursor)
+            channels = self._channels(query)
+        start = replace(start, cursor=self._cursor(query, channels, start.cursor))
         queue: _Queue = asyncio.Queue(QUEUED_EPOCHS)
         targets = self._targets(query, channels, start, follow=follow)
         readers = [
@@ -135,9 +136,10 @@ class ResultFetcher:
         self, query: str, channels: Sequence[TaskId], start: FetchStart, *, follow: bool
     ) -> Sequence[PullTarget]:
         record = self._parts.queries.get(query)
-        return [start.target(str(name), follow=follow, own=begins_at_zero(record, name)) for name in channels]
+        own = {name: begins_at_zero(record, self._parts.lineages.get(name).origin) for name in channels}
+        return [start.target(str(name), follow=follow, own=own[name]) for name in channels]
 
-    def _channels(self, query: str, cursor: Mapping[str, int]) -> tuple[TaskId, ...]:
+    def _channels(self, query: str) -> tuple[TaskId, ...]:
         record = self._parts.queries.get(query)
         if record.plan.sink is not None:
             raise NoResultsError(
@@ -151,15 +153,27 @@ class ResultFetcher:
                 hint=f"they are kept for {self._parts.config.results_retention} after a query's end",
                 ids={"query": query},
             )
-        channels = result_channels(record)
-        foreign = sorted(cursor.keys() - set(map(str, channels)))
+        return result_channels(record)
+
+    def _cursor(self, query: str, channels: Collection[TaskId], cursor: Mapping[str, int]) -> Mapping[str, int]:
+        """The cursor by the names that channels have now: one may have been another query's when it was made.
+
+        Raises:
+            InvalidRequestError: it names a channel that is none of the query's.
+        """
+        names = {str(name): str(name) for name in channels}
+        names |= {str(self._parts.lineages.get(name).origin): str(name) for name in channels}
+        foreign = sorted(cursor.keys() - names.keys())
         if foreign:
             raise InvalidRequestError(
                 f"{foreign[0]} is no result channel of query {query}",
                 hint="its result channels: " + ", ".join(map(str, channels)),
                 ids={"query": query, "channel": foreign[0]},
             )
-        return channels
+        now: dict[str, int] = {}
+        for name, epoch in cursor.items():
+            now[names[name]] = max(epoch, now.get(names[name], 0))
+        return now
 
     async def _read(self, query: str, target: PullTarget, queue: _Queue, *, compressed: bool) -> None:
         """Put the channel's epochs, and at the end None or the error that ended it."""
@@ -185,10 +199,11 @@ class ResultFetcher:
                 async with aclosing(self._pull(record, PullTarget(channel, wanted, live, from_first))) as items:
                     async for item in items:
                         if isinstance(item, EndOfChannel):
-                            if not item.successor:
+                            successor = item.successor_for(query)
+                            if not successor:
                                 return
                             # It may not have begun yet, and then has no epoch that could be asked for.
-                            channel, wanted, from_first, live = item.successor, max(wanted, item.next_epoch), True, True
+                            channel, wanted, from_first, live = successor, max(wanted, item.next_epoch), True, True
                             continued = True
                             break
                         failing_since_s, failures = None, 0
@@ -220,10 +235,10 @@ class ResultFetcher:
         place = TaskId.parse(target.channel)
         lineage = self._parts.lineages.get(place)
         wanted = 0 if target.from_first else target.from_epoch
-        began = [(one.from_epoch, one.generation) for one in lineage.earlier]
-        began.append((lineage.from_epoch, lineage.generation))
-        generation = max((g for first, g in began if first < wanted), default=0)
-        return str(place._replace(generation=generation))
+        tasks = [(one.from_epoch, (one.of or place)._replace(generation=one.generation)) for one in lineage.earlier]
+        tasks.append((lineage.from_epoch, lineage.task))
+        # Oldest first: the last one that has begun by then, or else the first one of all.
+        return str([tasks[0][1], *(task for first, task in tasks if first < wanted)][-1])
 
     async def _pull(self, record: QueryRecord, target: PullTarget) -> AsyncGenerator[SentEpoch | EndOfChannel, None]:
         gateway = record.plan.destination.site

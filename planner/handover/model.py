@@ -49,6 +49,23 @@ class Scaling:
 
 
 @dataclass(frozen=True, slots=True)
+class Fork:
+    """One query that shares the task goes on with a task of its own; all others, with the successor.
+
+    Both are made as successors are, and the old task's channel ends in favour of both in one step.
+    """
+
+    query: str
+    task: TaskId
+    """The query's own task, by its generation in a place of the query's."""
+    site: str
+
+    @property
+    def place(self) -> TaskId:
+        return place_of(self.task)
+
+
+@dataclass(frozen=True, slots=True)
 class Handover:
     """The task of a place is being followed by another one: at another site, or of other inputs."""
 
@@ -74,6 +91,8 @@ class Handover:
     whole_after_us: int | None = None
     """The successor, or each of the new parts that it reads, has every window that ends later whole; it is known from
     SEEDING on, where something begins in the middle of its inputs."""
+    fork: Fork | None = None
+    """The query that goes on with another task than the successor; None: there is none."""
 
     def at(self, step: Step, now: datetime, *, reason: str = "") -> Handover:
         return replace(self, step=step, since=now, reason=reason or self.reason)
@@ -106,7 +125,7 @@ class Handover:
 
     @property
     def reading(self) -> tuple[str, ...]:
-        """The sites for which the producers of the inputs keep what they have."""
+        """The sites for which the producers of the inputs keep what they have, for the successor and the old task."""
         if self.step is Step.BACK:
             return (self.from_site,)
         return (self.to_site,) if self.step is Step.TAKEN else (self.from_site, self.to_site)
@@ -120,6 +139,8 @@ class Earlier:
     site: str
     from_epoch: int
     """The first epoch of its channel."""
+    of: TaskId | None = None
+    """The place in which it was, where that is another query's, from which this one was forked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +156,7 @@ class Outcome:
     """False: it was rolled back."""
     reason: str = ""
     scaling: Scaling | None = None
+    fork: Fork | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +180,22 @@ class Lineage:
         return self.place._replace(generation=self.generation)
 
     @property
+    def origin(self) -> TaskId:
+        """The place in which its first task was: another query's, if this one was forked from that."""
+        return next((one.of for one in self.earlier if one.of is not None), self.place)
+
+    @property
     def successor(self) -> TaskId | None:
         return None if self.handover is None else self.place._replace(generation=self.handover.generation)
+
+    @property
+    def successors(self) -> Mapping[TaskId, str]:
+        """The tasks that take over from the one in the place, each with its site."""
+        found = self.handover
+        if found is None:
+            return {}
+        own = {self.place._replace(generation=found.generation): found.to_site}
+        return own if found.fork is None else {**own, found.fork.task: found.fork.site}
 
     @property
     def shadowed(self) -> bool:
@@ -177,6 +213,27 @@ class Lineage:
         """Return the lineage with a handover at its site to a task of that generation, which reads new parts."""
         begun = Handover(generation, site, site, now, reason=reason, scaling=scaling)
         return replace(self, next_generation=generation + 1, handover=begun)
+
+    def forked(self, site: str, fork: Fork, now: datetime, reason: str = "", *, without_state: bool = False) -> Lineage:
+        """Return the lineage with a handover, at its site, in which one query gets a task of its own.
+
+        The generation of that task is the successor's.
+        """
+        generation = fork.task.generation
+        begun = Handover(generation, site, site, now, reason=reason, without_state=without_state, fork=fork)
+        return replace(self, next_generation=generation + 1, handover=begun)
+
+    def branch(self, from_epoch: int) -> Lineage:
+        """Return the lineage of the place of a fork's task, whose channel begins at that epoch.
+
+        All tasks that were in this place, the one that hands over among them, were in that one.
+        """
+        assert self.handover is not None
+        assert self.handover.fork is not None
+        task = self.handover.fork.task
+        before = (*self.earlier, Earlier(self.generation, self.handover.from_site, self.from_epoch))
+        earlier = tuple(replace(one, of=one.of or self.place) for one in before)
+        return Lineage(place_of(task), task.generation, from_epoch, task.generation + 1, earlier)
 
     def replaced(self, generation: int) -> Lineage:
         """Return the lineage of a part with the task of that generation in it, whose channel begins with epoch 0."""
@@ -206,7 +263,8 @@ class Lineage:
         done = self.handover
         assert done is not None
         reason = "" if moved else done.reason
-        return Outcome(done.generation, done.from_site, done.to_site, done.asked_at, now, moved, reason, done.scaling)
+        sites = done.from_site, done.to_site
+        return Outcome(done.generation, *sites, done.asked_at, now, moved, reason, done.scaling, done.fork)
 
 
 def place_of(task: TaskId) -> TaskId:

@@ -44,6 +44,8 @@ class Move:
     """It reads a source, which is at its site."""
     without_state: bool = False
     """The new task is to begin in the middle of the inputs."""
+    alone: bool = False
+    """One of the queries that share the task is to go on with a task of its own; `without_state`, if it has one."""
     reads_table: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
     """The versions of the agents that take part, by site, where they are not the master's."""
@@ -61,10 +63,11 @@ def refusal(move: Move) -> tuple[str, str] | None:
         return why, "a MERGE, FINAL or DERIVE task can be moved, and a COMBINE of what other sites send"
     if move.without_state and (move.kind is not StageKind.MERGE or move.reads_table):
         why = "reads a table" if move.kind is StageKind.MERGE else f"is a {move.kind.value} task"
-        return f"{move.task} cannot begin in the middle of its inputs, because it {why}", "move it with its state"
+        told = f"{move.task} cannot begin in the middle of its inputs, because it {why}"
+        return told, "move it for all queries" if move.alone else "move it with its state"
     if move.under_way:
         return f"{move.task} is on its way to {move.under_way}, or back from there", "wait until that has ended"
-    if move.from_site == move.to_site:
+    if move.from_site == move.to_site and not move.alone:
         return f"{move.task} is at {move.to_site} already", "name another site"
     if not move.able:
         return f"site {move.to_site} takes no new tasks: it is not heard, or draining", "look at SHOW SITES"

@@ -65,6 +65,8 @@ class TaskMove:
     """It has the site of each of these parts."""
     without_state: bool = False
     """The new task gets no state; it is known while the move is under way."""
+    alone: bool = False
+    """The query gets a task of its own, in the place of one that it shares; false: the task moves for all queries."""
 
 
 def task_move(message: pb.TaskMove) -> TaskMove:
@@ -80,13 +82,16 @@ def task_move(message: pb.TaskMove) -> TaskMove:
         scaled_stage=message.scaled_stage,
         part_sites=tuple(message.part_sites),
         without_state=message.without_state,
+        alone=bool(message.alone),
     )
 
 
 class MoveCalls(Calls):
     """Moves of tasks."""
 
-    def move_task(self, query: str, stage: str, to_site: str, *, without_state: bool = False) -> TaskMove:
+    def move_task(
+        self, query: str, stage: str, to_site: str, *, without_state: bool = False, alone: bool = False
+    ) -> TaskMove:
         """Have a task of a running query go on at another site; returns once that is stored.
 
         Args:
@@ -95,10 +100,14 @@ class MoveCalls(Calls):
             to_site: where it is to go on.
             without_state: the new task begins in the middle of the inputs, and takes over once the old one has emitted
                 the windows that were open; of a MERGE that reads no table.
+            alone: the stage is one for which another query's task stands. This query goes on with a task of its own,
+                which gets no state, and the others go on as before.
 
         Raises StatementError (HANDOVER_REFUSED) when it cannot be moved there now, NotFound for an unknown query.
         """
-        request = pb.MoveTaskRequest(query=query, stage=stage, to_site=to_site, without_state=without_state)
+        request = pb.MoveTaskRequest(
+            query=query, stage=stage, to_site=to_site, without_state=without_state, alone=alone
+        )
         return task_move(self._session.ask(self._session.handovers.MoveTask, request).move)
 
     def scale_stage(self, query: str, stage: str, parts: int, sites: Sequence[str] = ()) -> TaskMove:

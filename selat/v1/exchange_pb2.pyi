@@ -436,6 +436,7 @@ class EndOfChannel(_message.Message):
     CURSORS_FIELD_NUMBER: _builtins.int
     ROWS_LATE_FIELD_NUMBER: _builtins.int
     TOTALS_FIELD_NUMBER: _builtins.int
+    FORK_FIELD_NUMBER: _builtins.int
     last_epoch: _builtins.int
     successor_channel: _builtins.str
     """The channel that continues this one; empty: none does."""
@@ -451,6 +452,10 @@ class EndOfChannel(_message.Message):
     def totals(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Where the successor gets no checkpoint: the task's counts by name, with which the successor goes on."""
 
+    @_builtins.property
+    def fork(self) -> _site_pb2.Fork:
+        """With a successor: the readers of one query go on in another channel."""
+
     def __init__(
         self,
         *,
@@ -461,10 +466,11 @@ class EndOfChannel(_message.Message):
         cursors: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         rows_late: _builtins.int = ...,
         totals: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        fork: _site_pb2.Fork | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_closed_us", b"_closed_us", "_last_epoch", b"_last_epoch", "closed_us", b"closed_us", "last_epoch", b"last_epoch"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_closed_us", b"_closed_us", "_last_epoch", b"_last_epoch", "closed_us", b"closed_us", "fork", b"fork", "last_epoch", b"last_epoch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_closed_us", b"_closed_us", "_last_epoch", b"_last_epoch", "closed_us", b"closed_us", "cursors", b"cursors", "last_epoch", b"last_epoch", "rows_late", b"rows_late", "successor_channel", b"successor_channel", "successor_site", b"successor_site", "totals", b"totals"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_closed_us", b"_closed_us", "_last_epoch", b"_last_epoch", "closed_us", b"closed_us", "cursors", b"cursors", "fork", b"fork", "last_epoch", b"last_epoch", "rows_late", b"rows_late", "successor_channel", b"successor_channel", "successor_site", b"successor_site", "totals", b"totals"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__closed_us: _TypeAlias = _typing.Literal["closed_us"]  # noqa: Y015
     _WhichOneofArgType__closed_us: _TypeAlias = _typing.Literal["_closed_us", b"_closed_us"]  # noqa: Y015

@@ -80,12 +80,15 @@ class MoveTaskRequest(_message.Message):
     STAGE_FIELD_NUMBER: _builtins.int
     TO_SITE_FIELD_NUMBER: _builtins.int
     WITHOUT_STATE_FIELD_NUMBER: _builtins.int
+    ALONE_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     stage: _builtins.str
     """A stage of the query that has one task, as `m1`; or one of its tasks, as `m1.p2`."""
     to_site: _builtins.str
     without_state: _builtins.bool
     """No state is sent: the new task begins in the middle of the inputs, and takes over once the old one has emitted the windows that were open."""
+    alone: _builtins.bool
+    """The stage is one for which another query's task stands: this query alone goes on with a task of its own, and no state is sent."""
     def __init__(
         self,
         *,
@@ -93,10 +96,11 @@ class MoveTaskRequest(_message.Message):
         stage: _builtins.str = ...,
         to_site: _builtins.str = ...,
         without_state: _builtins.bool = ...,
+        alone: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["query", b"query", "stage", b"stage", "to_site", b"to_site", "without_state", b"without_state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alone", b"alone", "query", b"query", "stage", b"stage", "to_site", b"to_site", "without_state", b"without_state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -273,6 +277,7 @@ class TaskMove(_message.Message):
     SCALED_STAGE_FIELD_NUMBER: _builtins.int
     PART_SITES_FIELD_NUMBER: _builtins.int
     WITHOUT_STATE_FIELD_NUMBER: _builtins.int
+    ALONE_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     stage: _builtins.str
     """As in `m1.p0`."""
@@ -288,6 +293,8 @@ class TaskMove(_message.Message):
     """Set when the new task reads other parts of a merge, `part_sites.size()` of them: the merge, and the site of each new part."""
     without_state: _builtins.bool
     """The new task begins in the middle of the inputs, and gets no state."""
+    alone: _builtins.str
+    """The query that gets a task of its own, which is `query_id`; empty: the task moves for all queries."""
     @_builtins.property
     def part_sites(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -304,10 +311,11 @@ class TaskMove(_message.Message):
         scaled_stage: _builtins.str = ...,
         part_sites: _abc.Iterable[_builtins.str] | None = ...,
         without_state: _builtins.bool = ...,
+        alone: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked_at_us", b"asked_at_us", "from_site", b"from_site", "part_sites", b"part_sites", "query_id", b"query_id", "reason", b"reason", "scaled_stage", b"scaled_stage", "since_us", b"since_us", "stage", b"stage", "step", b"step", "to_site", b"to_site", "without_state", b"without_state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alone", b"alone", "asked_at_us", b"asked_at_us", "from_site", b"from_site", "part_sites", b"part_sites", "query_id", b"query_id", "reason", b"reason", "scaled_stage", b"scaled_stage", "since_us", b"since_us", "stage", b"stage", "step", b"step", "to_site", b"to_site", "without_state", b"without_state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

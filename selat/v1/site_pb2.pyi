@@ -1212,6 +1212,7 @@ class HandOver(_message.Message):
     SUCCESSOR_SITE_FIELD_NUMBER: _builtins.int
     SEED_FIELD_NUMBER: _builtins.int
     CUT_FIELD_NUMBER: _builtins.int
+    FORK_FIELD_NUMBER: _builtins.int
     successor_channel: _builtins.str
     successor_site: _builtins.str
     cut: _builtins.bool
@@ -1220,6 +1221,10 @@ class HandOver(_message.Message):
     def seed(self) -> Global___Seed:
         """Publish a checkpoint for the successor; absent: not yet, or it gets none."""
 
+    @_builtins.property
+    def fork(self) -> Global___Fork:
+        """The readers of one query go on in another channel than the successor's."""
+
     def __init__(
         self,
         *,
@@ -1227,14 +1232,42 @@ class HandOver(_message.Message):
         successor_site: _builtins.str = ...,
         seed: Global___Seed | None = ...,
         cut: _builtins.bool = ...,
+        fork: Global___Fork | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["seed", b"seed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fork", b"fork", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cut", b"cut", "seed", b"seed", "successor_channel", b"successor_channel", "successor_site", b"successor_site"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cut", b"cut", "fork", b"fork", "seed", b"seed", "successor_channel", b"successor_channel", "successor_site", b"successor_site"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___HandOver: _TypeAlias = HandOver  # noqa: Y015
+
+@_typing.final
+class Fork(_message.Message):
+    """The channel in which the readers of one query go on, where another one ends."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_ID_FIELD_NUMBER: _builtins.int
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    SITE_FIELD_NUMBER: _builtins.int
+    query_id: _builtins.str
+    channel: _builtins.str
+    site: _builtins.str
+    def __init__(
+        self,
+        *,
+        query_id: _builtins.str = ...,
+        channel: _builtins.str = ...,
+        site: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "query_id", b"query_id", "site", b"site"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Fork: _TypeAlias = Fork  # noqa: Y015
 
 @_typing.final
 class Seed(_message.Message):

@@ -18,6 +18,7 @@ from site_agent.agent.memory import MemoryUse
 from site_agent.channels.pace import ChannelReader, QueryReaders
 from site_agent.connectors.sources import Split
 from site_agent.engine.messages import fields_from_proto, functions_from_proto
+from site_agent.exchange.convert import fork_from_proto
 from site_agent.ingest import StreamLog
 from site_agent.port import InputRead
 from site_agent.tasks.progress import TaskStatus
@@ -144,6 +145,7 @@ def _hand_over(message: site_pb2.HandOver) -> HandOver:
         message.successor_site,
         seed if message.HasField("seed") else None,
         message.cut,
+        fork_from_proto(message.fork) if message.HasField("fork") else None,
     )
 
 

@@ -15,12 +15,14 @@ from contract.tasks import ReadFrom
 from site_agent.base.errors import CorruptEpochError
 from site_agent.channels.epochs import Epochs
 from site_agent.channels.log import ChannelLog
+from site_agent.channels.manifest import EndMark
 from site_agent.port import InputRead
 from site_agent.router import Router
 from site_agent.tasks.spec import InputSpec, ResultsLimit, ResultSpec
 
 TRIM_INTERVAL_S = 5.0
-_GENERATION = re.compile(r"\.g(\d+)$")
+_CONTINUES = re.compile(r"\.g\d+$")
+"""A channel of such a name continues another one."""
 """The channel of a task that has taken the place of another one has an id that ends like this."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -108,9 +110,10 @@ class ResultKeeper:
             await self._router.unsubscribe(item.channel, reader=reader_of(spec.query_id))
 
     def _status(self, spec: ResultSpec, logs: dict[str, ChannelLog]) -> ResultStatus:
-        watermarks = [_watermark_us(log) for log in _newest(logs)]
+        ends = {name: log.end.for_query(spec.query_id) for name, log in logs.items() if log.end is not None}
+        watermarks = [_watermark_us(log) for log in _newest(logs, ends)]
         known = [w for w in watermarks if w is not None]
-        firsts = _first_epochs(logs)
+        firsts = {end.successor_channel: end.next_epoch for end in ends.values()}
         starts = [
             _starts_at_us(i, logs[i.channel], max(i.from_epoch, firsts.get(i.channel, 0)))
             for i in spec.inputs
@@ -120,7 +123,8 @@ class ResultKeeper:
             query_id=spec.query_id,
             rows=sum(_rows(log) for log in logs.values()),
             size_bytes=sum(log.epochs.retained_bytes for log in logs.values()),
-            complete=len(logs) == len(spec.inputs) and all(_is_complete(log, logs) for log in logs.values()),
+            complete=len(logs) == len(spec.inputs) == len(ends)
+            and all(not end.successor_channel or end.successor_channel in logs for end in ends.values()),
             watermark_us=min(known) if known and len(known) == len(watermarks) else None,
             starts_at_us=max((at_us for at_us in starts if at_us is not None), default=None),
         )
@@ -166,30 +170,13 @@ def _watermark_us(log: ChannelLog) -> int | None:
     return standing.watermark_us if standing else None
 
 
-def _is_complete(log: ChannelLog, logs: Mapping[str, ChannelLog]) -> bool:
-    """Return whether nothing more comes in this channel; one that another continues does not end the results."""
-    end = log.end
-    return end is not None and (not end.successor_channel or end.successor_channel in logs)
-
-
-def _newest(logs: Mapping[str, ChannelLog]) -> list[ChannelLog]:
+def _newest(logs: Mapping[str, ChannelLog], ends: Mapping[str, EndMark]) -> list[ChannelLog]:
     """Return, of each line of channels that continue one another, the newest that has anything here, else the first."""
-    lines: dict[str, list[ChannelLog]] = {}
-    for log in sorted(logs.values(), key=lambda log: _generation(log.id)):
-        lines.setdefault(_GENERATION.sub("", log.id), []).append(log)
-    begun = ([log for log in line if log.standing is not None or log.end is not None] for line in lines.values())
-    return [(found or line)[-1 if found else 0] for found, line in zip(begun, lines.values(), strict=True)]
-
-
-def _generation(channel: str) -> int:
-    found = _GENERATION.search(channel)
-    return int(found[1]) if found else 0
-
-
-def _first_epochs(logs: Mapping[str, ChannelLog]) -> dict[str, int]:
-    """Return the first epochs of channels that continue others, by channel."""
-    ends = [log.end for log in logs.values() if log.end is not None and log.end.successor_channel]
-    return {end.successor_channel: end.next_epoch for end in ends}
+    begun = {name for name, log in logs.items() if log.standing is not None or log.end is not None}
+    continued = {name for name, end in ends.items() if end.successor_channel in begun}
+    return [
+        log for name, log in logs.items() if name not in continued and (name in begun or not _CONTINUES.search(name))
+    ]
 
 
 def _starts_at_us(item: InputSpec, log: ChannelLog, begins_at: int) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from site_agent.base.json import Json
@@ -59,6 +59,15 @@ class EpochManifest:
 
 
 @dataclass(frozen=True, slots=True)
+class Fork:
+    """The readers of one query go on in another channel than all others."""
+
+    query_id: str
+    channel: str
+    site: str
+
+
+@dataclass(frozen=True, slots=True)
 class EndMark:
     """The channel has no epoch after `last_epoch`, which is None when it never had one."""
 
@@ -74,6 +83,15 @@ class EndMark:
     """It counts how many of the rows that the task took were late."""
     totals: Mapping[str, int] = field(default_factory=dict)
     """With a successor that gets no checkpoint, it holds the task's counts by name."""
+    fork: Fork | None = None
+    """With a successor, it names the query that has another one."""
+
+    def for_query(self, query_id: str) -> EndMark:
+        """Return the mark as the readers of a query go by it, whose successor is theirs."""
+        fork = self.fork
+        if fork is None or fork.query_id != query_id:
+            return self
+        return replace(self, successor_channel=fork.channel, successor_site=fork.site, fork=None)
 
     @property
     def next_epoch(self) -> int:

@@ -13,7 +13,7 @@ from site_agent.base.errors import CorruptEpochError
 from site_agent.base.files import Files, read_json
 from site_agent.channels.consumers import Consumers
 from site_agent.channels.epoch_file import read_header
-from site_agent.channels.manifest import EndMark, Standing
+from site_agent.channels.manifest import EndMark, Fork, Standing
 
 _EPOCH_NAME = re.compile(r"(\d{12,})\.epoch")
 
@@ -121,6 +121,7 @@ def _read_end(path: Path) -> EndMark | None:
         value.get("cursors", {}),
         value.get("rows_late", 0),
         value.get("totals", {}),
+        Fork(**value["fork"]) if value.get("fork") else None,
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from selat.v1 import exchange_pb2 as pb
-from site_agent.channels.manifest import BinRange, EndMark, EpochManifest, Standing
+from selat.v1 import site_pb2
+from site_agent.channels.manifest import BinRange, EndMark, EpochManifest, Fork, Standing
 
 
 def manifest_to_proto(manifest: EpochManifest) -> pb.EpochManifest:
@@ -42,6 +43,7 @@ def end_to_proto(end: EndMark) -> pb.EndOfChannel:
         cursors=end.cursors,
         rows_late=end.rows_late,
         totals=end.totals,
+        fork=None if end.fork is None else fork_to_proto(end.fork),
     )
 
 
@@ -57,7 +59,16 @@ def end_from_proto(message: pb.EndOfChannel) -> EndMark:
         cursors,
         message.rows_late,
         totals,
+        fork_from_proto(message.fork) if message.HasField("fork") else None,
     )
+
+
+def fork_to_proto(fork: Fork) -> site_pb2.Fork:
+    return site_pb2.Fork(query_id=fork.query_id, channel=fork.channel, site=fork.site)
+
+
+def fork_from_proto(message: site_pb2.Fork) -> Fork:
+    return Fork(message.query_id, message.channel, message.site)
 
 
 def standing_to_proto(standing: Standing) -> pb.Standing:

@@ -335,7 +335,7 @@ class Port:
 
     def _end(self, state: InputState) -> None:
         state.ended = True
-        end = state.log.end
+        end = self._end_of(state)
         if end is None or not end.successor_channel:
             state.says = replace(state.says, ended=True, idle=False)
             return
@@ -352,7 +352,7 @@ class Port:
             state = await self._join_successor(state)
 
     async def _join_successor(self, state: InputState) -> InputState | None:
-        end = state.log.end
+        end = self._end_of(state)
         if end is None or not end.successor_channel:
             return None
         return await self._join(_successor_of(state.source, end), continues=True)
@@ -388,9 +388,14 @@ class Port:
             channel = todo.pop()
             if channel not in wanted:
                 wanted.add(channel)
-                end = self._states[channel].log.end if channel in self._states else None
+                end = self._end_of(self._states[channel]) if channel in self._states else None
                 todo += [end.successor_channel] if end and end.successor_channel else []
         return wanted
+
+    def _end_of(self, state: InputState) -> EndMark | None:
+        """Return how a channel has ended for the port's query."""
+        end = state.log.end
+        return None if end is None else end.for_query(self._query_id)
 
     async def _wait(self) -> None:
         states = [state for state in self._states.values() if not state.ended and not state.missed]

@@ -227,6 +227,7 @@ class DeriveTask(Task):
 
     def _pass_end(self, end: EndMark) -> None:
         """Nothing more comes in this channel: the task ends, or goes on with the one that continues it."""
+        end = end.for_query(self._context.spec.query_id)
         if end.successor_channel:
             site = end.successor_site or self._input.site
             self._input = replace(self._input, channel=end.successor_channel, site=site, from_epoch=end.next_epoch)

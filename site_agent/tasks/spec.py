@@ -11,6 +11,7 @@ from contract.tasks import ReadFrom
 from planner.graph.clientplan import ClientPlan
 from planner.values.months import begins_us, ends_us
 from planner.values.stages import StageKind
+from site_agent.channels.manifest import Fork
 from site_agent.channels.pace import QueryReaders
 from site_agent.connectors.sources import Split
 from site_agent.engine import Field, PythonFunction
@@ -147,6 +148,8 @@ class HandOver:
     """None: no checkpoint is wanted yet."""
     cut: bool = False
     """The channel is to end between two epochs, in favour of the successor's."""
+    fork: Fork | None = None
+    """The readers of one query go on in another channel than the successor's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,24 +50,28 @@ class Reader(threading.Thread):
 
 
 class Journey:
-    """Two queries over a stream that the test pushes: a client reads one, the other writes into a sink."""
+    """Two queries over a stream that the test pushes: a client reads one, the other writes into a sink.
 
-    def __init__(self, scene: Scene, client: selat.Client, name: str, directory: Path) -> None:
+    They share nothing, or else the merge of one that is the same.
+    """
+
+    def __init__(self, scene: Scene, client: selat.Client, name: str, directory: Path, *, shared: bool = False) -> None:
         self._client = client
         self._name = name
         self._db = oracle.connect(scene.dataset)
         self._directory = directory
         declare_pushed(client, name)
-        client.sql("SET sharing = 'no-share'")
+        client.sql(f"SET sharing = '{'max-share' if shared else 'no-share'}'")
         text = COUNTS.replace(STREAM, name)
         client.sql(
             f"CREATE SINK sink_{name} AT asia "
             f"WITH ('connector' = 'parquet', 'path' = '{directory}', 'roll_interval' = '1 second')"
         )
+        self.first = client.sql(text) if shared else None
         read, self.writing = client.sql(text), insert(client, f"sink_{name}", text)
         assert isinstance(read, selat.Query)
         self.read = read
-        self.reader = Reader(scene.cluster.address, read.id)
+        self.reader = Reader(scene.cluster.address, self.read.id)
         self.reader.start()
         self._rows = {site: orders_of(self._db, site) for site in ORDERS_AT}
         self._producers = {site: client.push(name, site) for site in ORDERS_AT}
@@ -91,6 +95,15 @@ class Journey:
             if here != site:
                 begun.append(self._client.move_task(query.id, "m1", site, without_state=without_state))
         return begun
+
+    def move_alone(self, query: selat.Query, site: str) -> TaskMove:
+        """Have a query go on with a merge of its own in the place of the shared one."""
+        return self._client.move_task(query.id, "m1", site, alone=True)
+
+    def merges(self) -> set[str]:
+        """The tasks that merge for the two queries."""
+        tasks = [task for query in (self.read, self.writing) for task in query.info().tasks]
+        return {f"{task.task_id} at {task.site}" for task in tasks if task.stage_id == "m1"}
 
     def moved(self, begun: list[TaskMove]) -> None:
         """Wait until these moves are over."""
@@ -154,6 +167,24 @@ def test_a_merge_moves_without_state_while_rows_come(calm: Scene, calm_client: s
     journey.moved(begun)
     journey.push(7, 8)
     journey.finish()
+
+
+@pytest.mark.parametrize("who", ["reader", "sink"])
+def test_one_of_two_queries_goes_on_by_itself_while_rows_come(
+    calm: Scene, calm_client: selat.Client, tmp_path: Path, who: str
+) -> None:
+    journey = Journey(calm, calm_client, f"forked_{who}", tmp_path / "sink", shared=True)
+    journey.push(0, 8)
+    assert len(journey.merges()) == 1
+    begun = [journey.move_alone(journey.read if who == "reader" else journey.writing, "asia")]
+    for part in range(1, 7):
+        journey.push(part, 8)
+    journey.moved(begun)
+    assert len(journey.merges()) == 2
+    journey.push(7, 8)
+    journey.finish()
+    assert isinstance(journey.first, selat.Query)
+    assert rows_of(journey.first.results().arrow()) == rows_of(journey.reader.table)
 
 
 @pytest.mark.long

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -152,15 +152,22 @@ class Client:
             answer = await self._stub.GetQuery(query_pb2.GetQueryRequest(query=order.query), timeout=CALL_TIMEOUT_S)
         except grpc.aio.AioRpcError:
             return
+        if order.alone:
+            own = answer.query.id
+            shared = {task.stage_id for task in answer.query.tasks if not task.task_id.startswith(f"{own}.")}
+            await self._ask_for(order, sorted(stage for stage in shared if stage[0] == "m"))
+            return
         names = [task.task_id.split(".", 1)[1] for task in answer.query.tasks]
         # The COMBINEs behind the first ones read no source.
         behind = {name for name in names if name[0] == "c" and not name.startswith("c1.")}
-        places = sorted(behind | {name for name in names if name[0] in "mf" or ".d" in name})
+        await self._ask_for(order, sorted(behind | {name for name in names if name[0] in "mf" or ".d" in name}))
+
+    async def _ask_for(self, order: Move, places: Sequence[str]) -> None:
         if not places:
             return
         stage = places[int(order.place * len(places))]
         request = handover_pb2.MoveTaskRequest(
-            query=order.query, stage=stage, to_site=order.site, without_state=order.without_state
+            query=order.query, stage=stage, to_site=order.site, without_state=order.without_state, alone=order.alone
         )
         await self._order("MoveTask", request, self._moves)
         await self._call_off(order, stage)

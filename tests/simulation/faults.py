@@ -158,6 +158,8 @@ class Move:
     called_off_s: float | None = None
     """The client calls the move off after so long; None: it does not."""
     without_state: bool = False
+    alone: bool = False
+    """It is one of those that the query shares, and the query gets one of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from random import Random
 
 from tests.simulation.faults import Fault, Move, Scale
 from tests.simulation.plan import FIRST_FAULT_S, SITES, Plan, faults_begin_until_s, trouble
-from tests.simulation.workload import ALL_GROUPS, ELSEWHERE
+from tests.simulation.workload import AGAIN, ALL_GROUPS, ELSEWHERE
 
 QUERIES = ("by_site", "distinct", "rows", "sliding", "taps", "windows")
 """They have merges of their own."""
@@ -36,7 +36,9 @@ def moving(seed: int) -> Plan:
         parts=parts,
         budget_bytes=random.choice((1 << 30, 1 << 30, 2_000)),
     )
-    if not derives and parts == 1 and random.random() < 0.4:
+    if "windows" in names and parts == 1 and plan.sharing != "no-share" and random.random() < 0.7:
+        plan = replace(plan, queries=(*plan.queries, *AGAIN))
+    elif not derives and parts == 1 and random.random() < 0.4:
         tree = ", ".join(f"{site} > {BETWEEN}" for site in plan.sites if site != BETWEEN)
         plan = replace(plan, queries=(*ELSEWHERE, *names[1:]), combine=True, tree=tree)
     faults: list[Fault] = []
@@ -54,4 +56,5 @@ def _order(plan: Plan, random: Random, at_s: float) -> Fault:
     if plan.parts > 1 and random.random() < 0.2:
         sites = tuple(random.choices(plan.sites, k=random.randrange(3)))
         return Scale(at_s, plan.queries[-1], place, random.randrange(1, 5), sites, called_off_s)
-    return Move(at_s, query, place, random.choice(plan.sites), called_off_s, without_state=random.random() < 0.4)
+    late, alone = random.random() < 0.4, query in AGAIN and random.random() < 0.6
+    return Move(at_s, query, place, random.choice(plan.sites), called_off_s, late, alone)

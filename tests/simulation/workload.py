@@ -163,9 +163,11 @@ ELSEWHERE = {
     ),
 }
 """It has nothing to read at a site, which combines what others send, where its groups go over that one."""
+AGAIN = {"again": QUERIES["windows"]}
+"""The same as another, whose tasks it shares where it may."""
 SCALED = ("layer", "top")
 """Those of one merge with a FINAL stage behind it, whose parts can change."""
-QUERIES |= ALL_GROUPS | STEPS | ELSEWHERE
+QUERIES |= ALL_GROUPS | STEPS | ELSEWHERE | AGAIN
 
 
 def declarations(

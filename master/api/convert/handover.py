@@ -19,6 +19,12 @@ STEPS = {
 }
 
 
+def query_of(lineage: Lineage) -> str:
+    """Return the query whose task moves, or moved last, in a place: of a fork, the one that gets a task of its own."""
+    found = lineage.handover or lineage.last
+    return lineage.place.query if found is None or found.fork is None else found.fork.query
+
+
 def move_to_proto(lineage: Lineage, *, runs: bool = True) -> pb.TaskMove | None:
     """Return the move of a place that is under way, else its last one; None when it never moved.
 
@@ -29,12 +35,17 @@ def move_to_proto(lineage: Lineage, *, runs: bool = True) -> pb.TaskMove | None:
     scaling = under_way.scaling if under_way is not None else last.scaling if last is not None else None
     if scaling is not None:
         named |= {"scaled_stage": scaling.stage, "part_sites": scaling.sites}
+    found = under_way or last
+    sites = {} if found is None else {"from_site": found.from_site, "to_site": found.to_site}
+    if found is not None and found.fork is not None:
+        fork = found.fork
+        named |= {"query_id": fork.query, "stage": str(fork.task.vertex), "alone": fork.query}
+        sites["to_site"] = fork.site
+    named |= sites
     if under_way is not None:
         named["without_state"] = under_way.without_state
         return pb.TaskMove(
             **named,
-            from_site=under_way.from_site,
-            to_site=under_way.to_site,
             step=STEPS[under_way.step] if runs else pb.MOVE_STEP_ENDED,
             asked_at_us=to_us(under_way.asked_at),
             since_us=to_us(under_way.step_since),
@@ -44,8 +55,6 @@ def move_to_proto(lineage: Lineage, *, runs: bool = True) -> pb.TaskMove | None:
         return None
     return pb.TaskMove(
         **named,
-        from_site=last.from_site,
-        to_site=last.to_site,
         step=pb.MOVE_STEP_MOVED if last.moved else pb.MOVE_STEP_ROLLED_BACK,
         asked_at_us=to_us(last.asked_at),
         since_us=to_us(last.ended_at),

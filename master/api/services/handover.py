@@ -7,7 +7,7 @@ from typing import Any
 import grpc.aio
 
 from master.access.ownership import own
-from master.api.convert.handover import move_to_proto
+from master.api.convert.handover import move_to_proto, query_of
 from master.queries.lineages import Lineages
 from master.queries.registry import QueryRegistry
 from master.reconcile.handovers import Handovers
@@ -26,6 +26,10 @@ class HandoverServicer(handover_pb2_grpc.HandoverServiceServicer):
         self._queries = queries
 
     async def MoveTask(self, request: pb.MoveTaskRequest, context: Context) -> pb.MoveTaskResponse:  # noqa: N802
+        if request.alone:
+            record = own(self._queries.find(request.query))
+            lineage = self._handovers.fork(record, request.stage, request.to_site, "asked for")
+            return pb.MoveTaskResponse(move=move_to_proto(lineage))
         place = self._place(request.query, request.stage)
         lineage = self._handovers.begin(place, request.to_site, "asked for", without_state=request.without_state)
         return pb.MoveTaskResponse(move=move_to_proto(lineage))
@@ -36,23 +40,26 @@ class HandoverServicer(handover_pb2_grpc.HandoverServiceServicer):
         return pb.ScaleStageResponse(move=move_to_proto(lineage))
 
     async def CallOffMove(self, request: pb.CallOffMoveRequest, context: Context) -> pb.CallOffMoveResponse:  # noqa: N802
-        place = self._scaled(request.query, request.stage) or self._place(request.query, request.stage)
+        place = self._changing(request.query, request.stage) or self._place(request.query, request.stage)
         lineage = self._handovers.call_off(place, "called off")
         return pb.CallOffMoveResponse(move=move_to_proto(lineage))
 
     async def ListMoves(self, request: pb.ListMovesRequest, context: Context) -> pb.ListMovesResponse:  # noqa: N802
         query = self._queries.find(request.query).id if request.query else ""
         running = self._queries.snapshots.held.placement
-        found = [one for place, one in sorted(self._lineages.all.items()) if not query or place.query == query]
+        found = [one for _, one in sorted(self._lineages.all.items()) if not query or query_of(one) == query]
         moves = (move_to_proto(one, runs=one.place in running) for one in found)
         return pb.ListMovesResponse(moves=filter(None, moves))
 
-    def _scaled(self, query: str, stage: str) -> TaskId | None:
-        """The FINAL behind a merge that is to have other parts."""
+    def _changing(self, query: str, stage: str) -> TaskId | None:
+        """The FINAL behind a merge that is to have other parts, or the task that the query is to share no more."""
         record = own(self._queries.find(query))
         for one in self._handovers.under_way:
             scaling = one.handover.scaling if one.handover is not None else None
             if one.place.query == record.id and scaling is not None and scaling.stage == stage:
+                return one.place
+            fork = one.handover.fork if one.handover is not None else None
+            if fork is not None and fork.query == record.id and stage in (fork.task.stage, str(fork.task.vertex)):
                 return one.place
         return None
 

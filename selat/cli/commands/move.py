@@ -26,6 +26,7 @@ MOVE_FIELDS: tuple[Field[TaskMove], ...] = (
     Field("scaled_stage", lambda m: m.scaled_stage),
     Field("part_sites", lambda m: list(m.part_sites), lambda m: ", ".join(m.part_sites)),
     Field("without_state", lambda m: m.without_state),
+    Field("alone", lambda m: m.alone),
 )
 
 _TOLD = {
@@ -46,6 +47,16 @@ _TOLD_WITHOUT_STATE = {
     MoveStep.STARTED: "the new task begins beside the old one",
     MoveStep.SEEDING: "the windows that are open close in the old task",
 }
+_TOLD_ALONE = {
+    **_TOLD_WITHOUT_STATE,
+    MoveStep.REGISTERED: "the producers of the inputs are asked to keep what the new tasks need",
+    MoveStep.STARTED: "two tasks begin beside the shared one: the query's own, and one for the others",
+    MoveStep.SEEDING: "the windows that are open close in the shared task",
+    MoveStep.CUT: "the shared task ends its channel",
+    MoveStep.TAKEN: "the new tasks go on; the old channel is read to its end",
+    MoveStep.BACK: "the new tasks go; the shared one runs on",
+    MoveStep.MOVED: "the query has its own",
+}
 _TOLD_OF_PARTS = {
     **_TOLD,
     MoveStep.REGISTERED: "the producers of the inputs are asked to keep what the new parts need",
@@ -65,12 +76,17 @@ _TOLD_OF_PARTS = {
     is_flag=True,
     help="Send no state: the new task takes over when the windows that are open now have closed in the old one.",
 )
+@click.option(
+    "--alone",
+    is_flag=True,
+    help="STAGE is shared with another query: have QUERY go on with a task of its own at SITE; no state is sent.",
+)
 @click.option("--call-off", is_flag=True, help="Roll the move under way back, unless the task has handed over already.")
 @click.option("--wait/--no-wait", default=True, help="Show each step until the move is over, or return at once.")
 @settings_options
 @pass_app
 def move(  # noqa: PLR0913 - one per argument and option
-    app: App, query: str, stage: str, site: str | None, without_state: bool, call_off: bool, wait: bool
+    app: App, query: str, stage: str, site: str | None, without_state: bool, alone: bool, call_off: bool, wait: bool
 ) -> None:
     """Move a task of a running query to SITE; no row is lost or doubled, and nothing stands still.
 
@@ -82,15 +98,16 @@ def move(  # noqa: PLR0913 - one per argument and option
       selat query move visits m1 us
       selat query move visits m1.p2 us --no-wait
       selat query move visits m1 us --without-state
+      selat query move busy_pages m1 asia --alone
       selat query move visits m1 --call-off
     """
     if call_off == (site is not None):
         raise click.UsageError("name a site to move to, or give --call-off")
-    if call_off and without_state:
-        raise click.UsageError("--without-state is for a move that begins")
+    if call_off and (without_state or alone):
+        raise click.UsageError("--without-state and --alone are for a move that begins")
     with app.connect() as client:
         if site is not None:
-            begun = client.move_task(query, stage, site, without_state=without_state)
+            begun = client.move_task(query, stage, site, without_state=without_state, alone=alone)
         else:
             begun = client.call_off_move(query, stage)
         last = _followed(app, client, begun) if wait else begun
@@ -171,5 +188,8 @@ def _line(found: TaskMove) -> str:
     if found.scaled_stage:
         parts = f"{len(found.part_sites)} parts at {', '.join(found.part_sites)}"
         return f"{found.query_id} {found.scaled_stage}, {parts}: {_TOLD_OF_PARTS[found.step]}{reason}"
+    if found.alone:
+        told = f"{found.stage} of its own at {found.to_site}: {_TOLD_ALONE[found.step]}"
+        return f"{found.query_id} {told}{reason}"
     told = (_TOLD_WITHOUT_STATE if found.without_state else _TOLD)[found.step]
     return f"{found.query_id} {found.stage}, {found.from_site} to {found.to_site}: {told}{reason}"

@@ -62,6 +62,7 @@ class Ending:
                 cursors,
                 rows_late,
                 totals or {},
+                wanted.fork,
             )
             await context.in_thread(lambda: log.finish_as(end))
             reached(FaultPoint.CUT_STORED)

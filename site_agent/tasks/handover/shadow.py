@@ -102,7 +102,7 @@ class Shadow(GatheringTask):
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
-        if end.successor_channel != context.spec.task_id:
+        if end.for_query(context.spec.query_id).successor_channel != context.spec.task_id:
             await stay_behind(context, predecessor, end)
         async with context.attempt():
             await self._mark(control, end)

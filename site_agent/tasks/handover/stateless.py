@@ -83,7 +83,7 @@ class StatelessShadow(Task):
         context.progress.enter(TaskState.RUNNING, f"follows {self._take_over.predecessor_channel}")
         while (end := await self._hear(control)) is None:
             await control.news()
-        if end.successor_channel != context.spec.task_id:
+        if end.for_query(context.spec.query_id).successor_channel != context.spec.task_id:
             await stay_behind(context, self._take_over.predecessor_channel, end)
         self._check_held(end)
         async with context.attempt():

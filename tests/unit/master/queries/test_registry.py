@@ -19,16 +19,11 @@ from master.records.lifecycle import QueryEvent
 from master.records.model import QueryRecord
 from master.store.sqlite import SqliteStore
 from planner.graph.ids import TaskId, VertexId
-from planner.graph.plan import PhysicalPlan
-from planner.sharing.deployment import Change, deployment_of, placed_alone, sites_of, told_apart
-from planner.sharing.modes import Sharing
-from planner.sharing.plans import Setting
+from planner.sharing.deployment import Change, placed_alone
 from planner.sharing.running import Running
-from planner.sharing.schedule import share
-from planner.sharing.vertices import vertices_of
-from planner.sharing.wan import Wan
 from tests.fakes import CountingHex, VirtualClock
-from tests.unit.master.build import CATALOG, PLAN, TOPOLOGY
+from tests.unit.master.build import PLAN
+from tests.unit.master.sharing import shared
 
 
 @pytest.fixture
@@ -106,7 +101,6 @@ EVENTS = {
     "pause": QueryEvent.PAUSE_REQUESTED,
     "resume": QueryEvent.RESUME_REQUESTED,
 }
-RATES = {("clicks", "us"): 100.0, ("clicks", "eu"): 50.0, ("merge", ""): 10.0}
 PLANS = (PLAN, replace(PLAN, stages=(*PLAN.stages[:2], replace(PLAN.stage("merge"), sql="SELECT topic FROM input"))))
 
 
@@ -140,15 +134,6 @@ def act(queries: QueryRegistry, step: str, number: int) -> None:
         record = records[number % len(records)]
         with suppress(IllegalTransitionError):
             queries.move(record.id, EVENTS[step])
-
-
-def shared(queries: QueryRegistry, plan: PhysicalPlan, query: str) -> Change:
-    """As the master decides it."""
-    running = queries.snapshots.live
-    vertices = told_apart(vertices_of(plan, CATALOG.relations, RATES, owner=query, gateway="hub"), query)
-    setting = Setting(running, Wan(TOPOLOGY), frozenset(TOPOLOGY.sites), Sharing.SANA, placed=plan.sites)
-    deployment = deployment_of(share(query, vertices, setting), vertices, running)
-    return Change(running.version, plan, deployment, sites_of(deployment, {}))
 
 
 def fields_of(running: Running) -> dict[str, Any]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from contract.tasks import ReadFrom
 from site_agent.agent.results import ResultKeeper, kept_from
 from site_agent.base.errors import TrimmedEpochError
 from site_agent.channels.log import ChannelLog
-from site_agent.channels.manifest import EndMark, Standing
+from site_agent.channels.manifest import EndMark, Fork, Standing
 from site_agent.tasks.spec import InputSpec, ResultsLimit, ResultSpec
 from tests.unit.site_agent.fakes import TableEngine
 from tests.unit.site_agent.tasks.batch import BatchSite
@@ -145,6 +146,27 @@ async def test_results_go_on_in_the_channel_that_continues_another(site: BatchSi
     # The end of the results is not here as long as the channel that has them is not kept.
     await keeper.apply([spec(None, old.id)])
     assert told() == (1, False, 10)
+
+
+async def test_results_of_one_query_go_on_in_a_channel_of_its_own(site: BatchSite) -> None:
+    old, new, own = (site.channel(name, ends=False) for name in ("q.m1", "q.m1.g1", "q2.m1.g1"))
+    keeper = ResultKeeper(site.router)
+    inputs = {"q": (old.id, new.id), "q2": (old.id, own.id)}
+    await keeper.apply([replace(spec(None, *channels), query_id=query) for query, channels in inputs.items()])
+
+    def told() -> list[tuple[int, bool, int | None]]:
+        return [(status.rows, status.complete, status.watermark_us) for status in keeper.statuses()]
+
+    old.publish(0, rows(0), watermark_us=10)
+    assert told() == [(1, False, 10)] * 2
+    old.finish_as(EndMark(0, new.id, "hub", 10, fork=Fork("q2", own.id, "hub")))
+    for log in (new, own):
+        log.begin_at(1, standing=Standing(1, 10))
+    own.publish(1, rows(1), watermark_us=20)
+    assert told() == [(1, False, 10), (2, False, 20)]
+    own.finish()
+    new.publish(1, rows(1), watermark_us=30)
+    assert told() == [(2, False, 30), (2, True, 20)]
 
 
 async def test_a_channel_that_continues_another_misses_nothing_before_it(site: BatchSite) -> None:

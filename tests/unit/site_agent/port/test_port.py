@@ -15,7 +15,7 @@ import pytest
 from contract.tasks import ReadFrom
 from site_agent.base.errors import TrimmedEpochError, UnknownChannelError
 from site_agent.channels.log import ChannelLog
-from site_agent.channels.manifest import END_OF_TIME_US, EndMark, Standing
+from site_agent.channels.manifest import END_OF_TIME_US, EndMark, Fork, Standing
 from site_agent.channels.store import ChannelStore
 from site_agent.port import Port, PortBatch, PortInput, Waiting
 from site_agent.router import Router
@@ -162,6 +162,24 @@ async def test_a_chain_of_successors(world: World) -> None:
     assert list(world.port.inputs) == [c]
     world.log("c").finish()
     assert (await world.next()).ended
+
+
+@pytest.mark.parametrize(("query", "goes_on_in"), [("q", "c"), ("other", "b")])
+async def test_where_a_channel_forks_a_query_goes_on_in_its_own(world: World, query: str, goes_on_in: str) -> None:
+    world.publish("a", 1, watermark_us=10)
+    world.log("a").finish_as(EndMark(0, "b", "jfk", fork=Fork("q", "c", "jfk")))
+    for number, name in enumerate("bc"):
+        world.log(name).begin_at(1)
+        world.publish(name, 2 + number, watermark_us=25)
+    port = Port(world.router, reader="r", query_id=query)
+    await port.set_inputs([A])
+    taken: list[int] = []
+    while port.watermark_us != 25:
+        taken += numbers(await port.next(max_bytes=1 << 20))
+    assert taken == [1, 2 if goes_on_in == "b" else 3]
+    assert [item.channel for item in port.inputs] == ["a", goes_on_in]
+    await port.set_inputs([A])
+    assert [item.channel for item in port.inputs] == ["a", goes_on_in]
 
 
 async def test_a_successor_that_begins_later_than_expected_is_an_error_and_never_skipped_to(world: World) -> None:

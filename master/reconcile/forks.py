@@ -1,0 +1,80 @@
+"""One query goes on with a task of its own in the place of one that it shares: what is asked, and what follows."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from master.base.errors import HandoverRefusedError
+from master.queries.lineages import Lineages
+from master.queries.sharing import deployment_of
+from master.reconcile.generations import readers_in
+from master.reconcile.parts import JobParts
+from master.reconcile.places import shared_place
+from master.records.model import QueryRecord
+from planner.graph.ids import TaskId
+from planner.handover.model import Fork, Handover, Lineage
+from planner.sharing.deployment import Change
+from planner.sharing.forking import forked, own_task
+
+
+class Forks:
+    """The part of `Handovers` that knows which query goes on by itself."""
+
+    def __init__(self, parts: JobParts, lineages: Lineages) -> None:
+        self._parts = parts
+        self._lineages = lineages
+
+    def asked(self, record: QueryRecord, stage: str, site: str) -> tuple[TaskId, Fork]:
+        """Return the place of the task that a query shares for a stage, and the task of its own that it is to get.
+
+        Raises:
+            HandoverRefusedError: it shares none for that stage, or can run nothing in its place.
+            UnknownSiteError
+        """
+        running, deployment = self._parts.queries.snapshots.held, deployment_of(record)
+        place = shared_place(record, stage, running)
+        own = own_task(deployment, record.id, place, running) if deployment is not None else None
+        if own is None:
+            told = f"query {record.id} can run no task of its own in the place of {place}"
+            raise HandoverRefusedError(told, hint="move it for all queries", ids={"task": str(place)})
+        generation = max(self._lineages.get(name).next_generation for name in (place, own.id))
+        return place, Fork(record.id, own.id._replace(generation=generation), self._parts.sites.get(site).name)
+
+    def is_wanted(self, lineage: Lineage, fork: Fork) -> bool:
+        """Return whether anything of the query still reads the shared task."""
+        return bool(readers_in(self._parts.queries.snapshots.held, lineage.place, fork.query))
+
+    def why_not(self, lineage: Lineage, handover: Handover) -> str:
+        """Why the query needs no task of its own any more; empty: it does."""
+        fork = handover.fork
+        return "" if fork is None or self.is_wanted(lineage, fork) else f"query {fork.query} does not run any more"
+
+    def successors(self, lineage: Lineage, handover: Handover) -> tuple[tuple[TaskId, str], ...]:
+        """The tasks that take over, each with its site; without that of a query that does not run any more."""
+        fork = handover.fork
+        gone = fork.task if fork is not None and not self.is_wanted(lineage, fork) else None
+        return tuple((task, site) for task, site in lineage.successors.items() if task != gone)
+
+    def store(self, lineage: Lineage, fork: Fork, from_epoch: int, now: datetime) -> None:
+        """Store that the query runs its own task.
+
+        So it is for a query that is over, whose results go on in that task's channel. Of one that is not known any
+        more, nothing is left to be stored.
+
+        Raises:
+            StoreError, StaleChangeError: nothing has changed.
+        """
+        moved, snapshots = lineage.moved(from_epoch, now), self._parts.queries.snapshots
+        record = next((one for one in self._parts.queries.all() if one.id == fork.query), None)
+        deployment = deployment_of(record) if record is not None else None
+        if record is None or deployment is None:
+            self._lineages.put(moved)
+            return
+        change = Change(
+            snapshots.version,
+            record.plan,
+            forked(deployment, record.id, lineage.place, snapshots.held, fork.site),
+            {fork.place: fork.site},
+            f"{fork.place.vertex} runs for this query alone, at {fork.site}",
+        )
+        self._lineages.put_changed(record.id, change, (moved, lineage.branch(from_epoch)))
