@@ -6,7 +6,7 @@ BIN := .venv/bin
 SOURCES := selat planner master site_agent contract machine wire simulator evidence tests benchmarks examples \
            scripts/check_sizes.py scripts/make_bundle.py scripts/make_places.py
 
-.PHONY: help setup setup-wan setup-deploy bundle deploy-test demo test unit integration whole e2e long kills wan soak simulate check format proto bench tpch reproduce lock clean
+.PHONY: help setup setup-wan setup-deploy bundle deploy-test demo test unit integration whole e2e long kills wan soak handovers simulate check format proto bench tpch reproduce lock clean
 
 help:  ## list all targets
 	@sed -n 's/^\([a-z0-9_-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -69,6 +69,11 @@ SEED ?= 1
 TABLE ?= soak.md
 soak: setup  ## random faults against running queries: MINUTES=60 SEED=1 TABLE=soak.md APPEND=--append
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) --table $(TABLE) $(APPEND)
+
+RUNS ?= 169
+HANDOVERS ?= docs/results/handovers.md
+handovers: setup  ## handovers on Spark, each with a fault in its middle: RUNS=169 SEED=0 HANDOVERS=docs/results/handovers.md, 80 minutes
+	$(BIN)/python -m tests.handovers --runs $(RUNS) --seed $(or $(filter-out 1,$(SEED)),0) --table $(HANDOVERS)
 
 # One seed again, with the product's log: `.venv/bin/python -m tests.simulation --play 17`.
 simulate: setup  ## schedules of simulated clusters with faults: MINUTES=60 SEED=1 SCHEDULES=200000 KEEP=build/simulation RECORD=docs/results/simulation.md

@@ -12,7 +12,7 @@ from pathlib import Path
 import selat
 from selat.dev.cluster import DevCluster
 from selat.dev.processes import ClusterOptions
-from tests.e2e.dataset import Dataset
+from tests.e2e.dataset import SITES, Dataset
 from tests.e2e.oracle import assert_same, connect, expected, rows_of
 from tests.e2e.queries import Case
 from tests.jvm import AGENT_ARGUMENTS
@@ -23,10 +23,11 @@ TEMPORARY = Path(tempfile.gettempdir())
 LONGEST_PAUSE = timedelta(seconds=0.5)
 """Before a process that was killed is started again, in clusters where that is done often."""
 
-TOPOLOGY = """
-gateway: us
-sites: {us: {slots: 1}, eu: {slots: 1}, asia: {slots: 1}}
-default_link: {bandwidth: 50Mbit/s, latency: 40ms}
+GATEWAY = "us"
+TOPOLOGY = f"""
+gateway: {GATEWAY}
+sites: {{us: {{slots: 1}}, eu: {{slots: 1}}, asia: {{slots: 1}}}}
+default_link: {{bandwidth: 50Mbit/s, latency: 40ms}}
 """
 
 
@@ -86,6 +87,21 @@ def check_against_oracle(dataset: Dataset, cases: tuple[Case, ...], queries: Map
         assert_same(rows_of(table), expected(db, case.oracle), case.name)
         rows += table.num_rows
     return rows
+
+
+def left_of(client: selat.Client, cluster: DevCluster) -> list[str]:
+    """Descriptions of tasks, shared operators, slots and files of queries that are left after all are over.
+
+    Results, which the gateway keeps, are not among them, nor files that sources prepare for all queries.
+    """
+    tasks = [f"task {task.task_id} at {site.name}" for site in client.sites() for task in site.tasks]
+    operators = [f"shared operator {operator.task_id}" for operator in client.sharing()]
+    slots = [f"slot {s.slot} {s.state.value}" for s in client.slots() if s.lease is not None]
+    sites = cluster.data.root / "sites"
+    kept = [sites / site / kind for site in SITES for kind in ("tasks", "sources")]
+    kept += [sites / site / "channels" for site in SITES if site != GATEWAY]
+    files = (path for directory in kept for path in directory.glob("q-*"))
+    return tasks + operators + slots + [str(path.relative_to(cluster.data.root)) for path in files]
 
 
 def wait_until(condition: object, timeout_s: float = 120.0) -> None:

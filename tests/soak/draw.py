@@ -102,6 +102,7 @@ def _move(rng: Random) -> Move:
         rng.choice(SITES),
         without_state=rng.random() < 0.3,
         parts=rng.choice((0, 0, 0, 1, 2, 3)),
+        alone=rng.random() < 0.5,
     )
 
 

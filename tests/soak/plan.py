@@ -54,6 +54,8 @@ class Move:
     without_state: bool = False
     parts: int = 0
     """The merge is to have so many parts; 0: the task is to move."""
+    alone: bool = False
+    """It is one that the query shares, where it shares one, and the query gets one of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from pathlib import Path
 import duckdb
 
 import selat
-from tests.e2e.dataset import FORMATS, HEADER, SITES, Dataset
+from tests.e2e.cluster import left_of
+from tests.e2e.dataset import FORMATS, HEADER, Dataset
 from tests.e2e.faults import Scene
 from tests.e2e.oracle import Answer, assert_among, assert_same, connect, expected, rows_of
 from tests.e2e.sinks import NOTHING, half_written, written
@@ -25,7 +26,6 @@ from tests.soak.streams import generated, generator_ddl, push_ddl, pushed, secon
 
 SOLD = "sold"
 """The table that batch queries read; it has the rows of `orders`."""
-GATEWAY = "us"
 
 
 def sold_ddl(dataset: Dataset) -> str:
@@ -97,7 +97,13 @@ class Work:
 
     def _move(self, query: selat.Query, move: Move) -> str:
         """Ask for a move of a query's task, or for other parts of its merge. Returns what became of the request."""
-        tasks = [task.task_id.split(".", 1)[1] for task in patiently(query.info).tasks if task.query_id == query.id]
+        all_tasks = patiently(query.info).tasks
+        shared = sorted({task.stage_id for task in all_tasks if task.query_id != query.id and task.stage_id[0] == "m"})
+        if move.alone and shared:
+            stage = shared[int(move.place * len(shared))]
+            ask = partial(self.client.move_task, query.id, stage, move.site, alone=True)
+            return "move alone begun" if unless_refused(ask) else "move alone refused"
+        tasks = [task.task_id.split(".", 1)[1] for task in all_tasks if task.query_id == query.id]
         places = sorted(name for name in tasks if name[0] in "mf" or ".d" in name)
         if not places:
             return "move of nothing"
@@ -216,23 +222,12 @@ class Work:
         self.done["rows late"] += info.rows_late
         for move in patiently(partial(self.client.moves, running.query.id)):
             kind = "parts" if move.scaled_stage else "derived move" if move.stage.startswith("s") else "move"
+            kind = "move alone" if move.alone else kind
             self.done[f"{kind} {move.step.value.replace('_', ' ')}"] += 1
 
     def left(self) -> list[str]:
-        """Descriptions of tasks, operators, slots and files that are left after every query is over."""
-        tasks = [f"task {task.task_id} at {site.name}" for site in self.client.sites() for task in site.tasks]
-        operators = [f"shared operator {operator.task_id}" for operator in self.client.sharing()]
-        slots = [f"slot {s.slot} {s.state.value}" for s in self.client.slots() if s.lease is not None]
-        root = self.scene.cluster.data.root
-        return tasks + operators + slots + [str(path.relative_to(root)) for path in self._files_left()]
-
-    def _files_left(self) -> list[Path]:
-        """State of queries, except results, which the gateway keeps, and files that sources prepare for all queries."""
-        sites = self.scene.cluster.data.root / "sites"
-        channels = [site for site in SITES if site != GATEWAY]
-        kept = [sites / site / kind for site in SITES for kind in ("tasks", "sources")]
-        kept += [sites / site / "channels" for site in channels]
-        return [path for directory in kept for path in directory.glob("q-*")]
+        """Descriptions of what is left after every query is over."""
+        return left_of(self.client, self.scene.cluster)
 
     def clear(self) -> None:
         """Forget the round, so that the next one's recovery does not grow with the rounds."""

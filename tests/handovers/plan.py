@@ -1,0 +1,141 @@
+"""What a seed decides: which handover there is, what goes wrong in its middle, and when rows come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+
+
+class Kind(Enum):
+    """The kinds of handovers."""
+
+    SHIPPED = "shipped"
+    """A merge moves with its state."""
+    LATE = "late"
+    """A merge moves without its state."""
+    FINAL = "final"
+    """What needs the groups of all parts moves."""
+    SPLIT = "split"
+    """A merge in two parts goes on in four."""
+    JOIN = "join"
+    """A merge in two parts goes on in one."""
+    DERIVE = "derive"
+    """A task that makes its rows of another query's moves."""
+    SHARED = "shared"
+    """A merge that two queries share moves."""
+    ALONE = "alone"
+    """One of two queries that share a merge goes on with one of its own."""
+
+    @property
+    def has_seed(self) -> bool:
+        """Return whether a checkpoint is sent."""
+        return self in (Kind.SHIPPED, Kind.FINAL, Kind.SHARED)
+
+    @property
+    def needs_rows(self) -> bool:
+        """Return whether it waits for windows to close."""
+        return self in (Kind.LATE, Kind.SPLIT, Kind.JOIN, Kind.ALONE)
+
+
+class Role(Enum):
+    """The part of a site, or of the master, in a handover."""
+
+    MASTER = "master"
+    OLD = "old"
+    NEW = "new"
+    READER = "reader"
+    SOURCE = "source"
+
+
+class How(Enum):
+    NOTHING = "nothing"
+    POINT = "point"
+    """The process kills itself at a point."""
+    KILL = "kill"
+    """All processes with these roles are killed at once."""
+    FREEZE = "freeze"
+    """The process does nothing for a while, as in a long Spark job or a collection of garbage."""
+    HOLD = "hold"
+    """The link to the site loses packets for a while."""
+    REFUSE = "refuse"
+    """The link to the site is cut for a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    how: How
+    roles: tuple[Role, ...] = ()
+    point: str = ""
+    passages: int = 1
+    """The most passages of the point, of which one is drawn."""
+    of_seeds: bool = False
+    """It can only strike where a checkpoint is sent."""
+
+    def __str__(self) -> str:
+        who = " and ".join(role.value for role in self.roles)
+        return {How.NOTHING: "none", How.POINT: f"{who} dies at {self.point}"}.get(self.how, f"{self.how.value} {who}")
+
+
+def _dies(role: Role, point: str, passages: int = 1, *, of_seeds: bool = False) -> Fault:
+    return Fault(How.POINT, (role,), point, passages, of_seeds)
+
+
+FAULTS = (
+    Fault(How.NOTHING),
+    _dies(Role.MASTER, "handover-stored", 5),
+    _dies(Role.MASTER, "versions-stored", 5),
+    _dies(Role.MASTER, "assignment-sent", 8),
+    _dies(Role.OLD, "seed-written", of_seeds=True),
+    _dies(Role.OLD, "seed-stored", of_seeds=True),
+    _dies(Role.OLD, "cut-stored"),
+    _dies(Role.OLD, "inputs-released"),
+    _dies(Role.NEW, "assignment-stored", 3),
+    _dies(Role.NEW, "seed-restored", of_seeds=True),
+    _dies(Role.NEW, "takeover-marked"),
+    _dies(Role.NEW, "channel-begun"),
+    _dies(Role.READER, "copy-stored", 8),
+    _dies(Role.SOURCE, "ack-taken", 8),
+    Fault(How.KILL, (Role.OLD, Role.NEW)),
+    Fault(How.KILL, (Role.MASTER, Role.OLD)),
+    Fault(How.KILL, (Role.MASTER, Role.NEW)),
+    Fault(How.HOLD, (Role.OLD,)),
+    Fault(How.HOLD, (Role.NEW,)),
+    Fault(How.REFUSE, (Role.OLD,)),
+    Fault(How.REFUSE, (Role.NEW,)),
+    Fault(How.FREEZE, (Role.OLD,)),
+    Fault(How.FREEZE, (Role.NEW,)),
+)
+
+
+class Rows(Enum):
+    """When rows come."""
+
+    ALL_THE_TIME = "all the time"
+    NONE = "none until it is over"
+    LATER = "none until the fault is over"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    seed: int
+    kind: Kind
+    fault: Fault
+    rows: Rows
+    passage: int
+    after_s: float
+    """Faults that are no points strike so long after the handover was asked for."""
+    lasts_s: float
+
+
+PAIRS = tuple((kind, fault) for fault in FAULTS for kind in Kind if kind.has_seed or not fault.of_seeds)
+"""All that can come together. As many seeds in a row have each pair once."""
+
+
+def draw(seed: int) -> Plan:
+    """Return the plan of a seed."""
+    random = Random(f"{seed}/handover")
+    kind, fault = PAIRS[seed % len(PAIRS)]
+    rows = random.choice((Rows.ALL_THE_TIME, Rows.LATER) if kind.needs_rows else tuple(Rows))
+    passage = random.randint(1, fault.passages)
+    return Plan(seed, kind, fault, rows, passage, random.uniform(0.0, 4.0), random.uniform(2.0, 8.0))
