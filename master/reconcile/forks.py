@@ -75,6 +75,14 @@ class Forks:
             record.plan,
             forked(deployment, record.id, lineage.place, snapshots.held, fork.site),
             {fork.place: fork.site},
-            f"{fork.place.vertex} runs for this query alone, at {fork.site}",
+            _told(lineage, fork, now),
         )
         self._lineages.put_changed(record.id, change, (moved, lineage.branch(from_epoch)))
+
+
+def _told(lineage: Lineage, fork: Fork, now: datetime) -> str:
+    """What has become of the query, where people look for that."""
+    assert lineage.handover is not None
+    took_s = (now - lineage.handover.asked_at).total_seconds()
+    at = f"at {fork.site} after {took_s:.1f} s: {lineage.handover.reason}"
+    return f"{fork.place.vertex} runs for this query alone, {at}"

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
-from machine.faults import FAULT_VARIABLE
+from machine.faults import FAULT_VARIABLE, MARKS_VARIABLE
 from tests.e2e.faults import Scene, kill
 from tests.e2e.proxy import Cut
 from tests.handovers.plan import Fault, How, Plan, Role
@@ -25,7 +28,7 @@ class Strike:
         self._links = scene.links
         self._plan = plan
         self._sites = sites
-        self._pid: int | None = None
+        self._marks = Path()
 
     @property
     def _fault(self) -> Fault:
@@ -35,15 +38,15 @@ class Strike:
         return "master" if role is Role.MASTER else f"agent-{self._sites[role]}"
 
     def arm(self) -> None:
-        """Start a process anew that is to die at a point. The one after it is as any other."""
+        """Start a process anew that is to die at a point, once: even if that is before it serves."""
         if self._fault.how is How.POINT:
-            name = self._process(self._fault.roles[0])
+            name, self._marks = self._process(self._fault.roles[0]), Path(tempfile.mkdtemp(prefix="selat-marks-"))
             os.environ[FAULT_VARIABLE] = f"{self._fault.point}:{self._plan.passage}"
+            os.environ[MARKS_VARIABLE] = str(self._marks)
             try:
                 kill(self._cluster, name)
             finally:
-                del os.environ[FAULT_VARIABLE]
-            self._pid = self._cluster.pids[name]
+                del os.environ[FAULT_VARIABLE], os.environ[MARKS_VARIABLE]
 
     @contextmanager
     def under_way(self) -> Iterator[None]:
@@ -59,10 +62,10 @@ class Strike:
         """Have no process with a fault; returns whether it has struck."""
         if self._fault.how is not How.POINT:
             return self._fault.how is not How.NOTHING
-        name = self._process(self._fault.roles[0])
-        struck = self._cluster.pids.get(name) != self._pid
+        struck = any(self._marks.iterdir())
         if not struck:
-            kill(self._cluster, name)
+            kill(self._cluster, self._process(self._fault.roles[0]))
+        shutil.rmtree(self._marks)
         return struck
 
     def _strike(self) -> None:

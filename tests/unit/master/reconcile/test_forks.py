@@ -167,6 +167,8 @@ def test_it_is_over_when_both_have_taken_over_and_all_is_read(world: Forking) ->
     assert specs[world.own].take_over is None
     assert world.results_of(world.first) == [world.place, world.heir]
     assert world.results_of(world.second) == [world.place, world.own]
+    told = world.queries.history(world.second)[-1].reason
+    assert told == "merge.p0 runs for this query alone, at us after 0.0 s: asked for"
 
 
 @pytest.mark.parametrize("steps", ["begin", "to_seeding", "to_cut", "to_taken", "to_end"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from planner.graph.ids import TaskId
-from planner.handover.model import Earlier, Lineage, Step, place_of
+from planner.handover.model import Earlier, Fork, Lineage, Step, place_of
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 PLACE = TaskId("q-0001-aaaaaa", "m1")
@@ -30,6 +30,23 @@ def test_no_generation_is_used_twice() -> None:
     assert (back.task, back.handover) == (PLACE, None)
     again = back.asked("eu", "us", NOW)
     assert str(again.successor) == f"{PLACE}.g2"
+
+
+def test_a_fork_has_two_successors_and_its_place_remembers_where_it_comes_from() -> None:
+    other = TaskId("q-0002-bbbbbb", "m1")
+    moved = Lineage(PLACE).asked("eu", "us", NOW).moved(7, NOW)
+    fork = Fork("q-0002-bbbbbb", other._replace(generation=moved.next_generation), "asia")
+    forked = moved.forked("us", fork, NOW)
+    assert dict(forked.successors) == {PLACE._replace(generation=2): "us", fork.task: "asia"}
+    assert (fork.place, forked.next_generation) == (other, 3)
+    branch = forked.branch(12)
+    assert (branch.place, branch.task, branch.from_epoch, branch.origin) == (other, fork.task, 12, PLACE)
+    assert branch.earlier == (Earlier(0, "eu", 0, PLACE), Earlier(1, "us", 7, PLACE))
+    later = branch.asked("asia", "us", NOW).moved(20, NOW)
+    assert later.earlier == (*branch.earlier, Earlier(2, "asia", 12))
+    assert later.origin == PLACE
+    assert forked.moved(12, NOW).origin == PLACE
+    assert forked.rolled_back(NOW).next_generation == 3
 
 
 def test_the_reason_of_a_rollback_is_kept() -> None:

@@ -49,6 +49,15 @@ def test_why_not_now(move: Move, told: str) -> None:
     assert hint
 
 
+def test_a_query_may_have_a_task_of_its_own_beside_the_shared_one() -> None:
+    alone = replace(MOVE, to_site="eu", without_state=True, alone=True)
+    assert refusal(alone) is None
+    assert refusal(replace(alone, kind=StageKind.DERIVE, without_state=False)) is None
+    found = refusal(replace(alone, kind=StageKind.FINAL))
+    assert found is not None
+    assert found[1] == "move it for all queries"
+
+
 def test_what_leaves_a_draining_site_and_when_again() -> None:
     place = TaskId("q-0001-aaaaaa", "m1")
     here = Lineage(place)
