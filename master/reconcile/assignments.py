@@ -218,7 +218,7 @@ def _forks(  # noqa: PLR0913 - the task, and all that it is computed from
     running: Running,
     at_work: Collection[TaskId],
 ) -> Iterator[tuple[str, TaskSpec]]:
-    """The task of a query that goes on with one of its own, given the one that it shares, with its site."""
+    """Yield the task of a query that goes on with one of its own, given the one that it shares, with its site."""
     for fork, take_over, readers in generations.forks(shared.task_id):
         query = known[fork.query]
         deployment = deployment_of(query)

@@ -45,12 +45,12 @@ class Forks:
         return bool(readers_in(self._parts.queries.snapshots.held, lineage.place, fork.query))
 
     def why_not(self, lineage: Lineage, handover: Handover) -> str:
-        """Why the query needs no task of its own any more; empty: it does."""
+        """Return why the query needs no task of its own any more; empty: it does."""
         fork = handover.fork
         return "" if fork is None or self.is_wanted(lineage, fork) else f"query {fork.query} does not run any more"
 
     def successors(self, lineage: Lineage, handover: Handover) -> tuple[tuple[TaskId, str], ...]:
-        """The tasks that take over, each with its site; without that of a query that does not run any more."""
+        """Return the tasks that take over, each with its site; without that of a query that does not run any more."""
         fork = handover.fork
         gone = fork.task if fork is not None and not self.is_wanted(lineage, fork) else None
         return tuple((task, site) for task, site in lineage.successors.items() if task != gone)
@@ -81,7 +81,7 @@ class Forks:
 
 
 def _told(lineage: Lineage, fork: Fork, now: datetime) -> str:
-    """What has become of the query, where people look for that."""
+    """Return what has become of the query, for people."""
     assert lineage.handover is not None
     took_s = (now - lineage.handover.asked_at).total_seconds()
     at = f"at {fork.site} after {took_s:.1f} s: {lineage.handover.reason}"

@@ -95,7 +95,7 @@ class Generations:
                     yield name, site, handover.to_site
 
     def forks(self, place: TaskId) -> Iterator[tuple[Fork, TakeOver, tuple[TaskId, ...]]]:
-        """The fork of a place, if it has one: whose place its task takes, and what is to read that task's channel."""
+        """Yield the fork of a place, if it has one: whose place its task takes, and what is to read its channel."""
         lineage, handover, fork = self._lineages.get(place), self._handover(place), self._fork(place)
         if lineage is not None and handover is not None and handover.started and fork is not None:
             take_over = TakeOver(lineage.task, handover.from_site, seeded=False, late=handover.without_state)
@@ -128,7 +128,7 @@ class Generations:
         return item if lineage is None else replace(item, channel=lineage.task, from_epoch=lineage.from_epoch)
 
     def _fork(self, place: TaskId) -> Fork | None:
-        """The fork that a place is in, as long as anything of its query would read it."""
+        """Return the fork that a place is in, as long as anything of its query would read it."""
         handover = self._handover(place)
         fork = handover.fork if handover is not None else None
         return fork if fork is not None and readers_in(self._running, place, fork.query) else None
@@ -166,7 +166,7 @@ class Generations:
 
 
 def readers_in(running: Running, place: TaskId, query: str) -> tuple[TaskId, ...]:
-    """The tasks and copies of results of a query that read the task in a place."""
+    """Return the tasks and copies of results of a query that read the task in a place."""
     return tuple(one.id for one in running.deployed if one.id.query == query and place in one.inputs)
 
 

@@ -44,7 +44,7 @@ class EndOfChannel:
     fork: Fork | None = None
 
     def successor_for(self, query: str) -> str:
-        """The channel in which the rows of a query go on; empty: none."""
+        """Return the channel in which the rows of a query go on; empty: there is none."""
         fork = self.fork
         return fork.channel if fork is not None and fork.query_id == query else self.successor
 

@@ -156,7 +156,7 @@ class ResultFetcher:
         return result_channels(record)
 
     def _cursor(self, query: str, channels: Collection[TaskId], cursor: Mapping[str, int]) -> Mapping[str, int]:
-        """The cursor by the names that channels have now: one may have been another query's when it was made.
+        """Return the cursor by the names that channels have now: one may have been another query's before.
 
         Raises:
             InvalidRequestError: it names a channel that is none of the query's.

@@ -181,7 +181,7 @@ class Lineage:
 
     @property
     def origin(self) -> TaskId:
-        """The place in which its first task was: another query's, if this one was forked from that."""
+        """Return the place in which its first task was: another query's, if this one was forked from that."""
         return next((one.of for one in self.earlier if one.of is not None), self.place)
 
     @property
@@ -190,7 +190,7 @@ class Lineage:
 
     @property
     def successors(self) -> Mapping[TaskId, str]:
-        """The tasks that take over from the one in the place, each with its site."""
+        """Return the tasks that take over from the one in the place, each with its site."""
         found = self.handover
         if found is None:
             return {}

@@ -101,7 +101,7 @@ class Journey:
         return self._client.move_task(query.id, "m1", site, alone=True)
 
     def merges(self) -> set[str]:
-        """The tasks that merge for the two queries."""
+        """Return the tasks that merge for the two queries, with their sites."""
         tasks = [task for query in (self.read, self.writing) for task in query.info().tasks]
         return {f"{task.task_id} at {task.site}" for task in tasks if task.stage_id == "m1"}
 

@@ -52,7 +52,7 @@ class HandoverServicer(handover_pb2_grpc.HandoverServiceServicer):
         return pb.ListMovesResponse(moves=filter(None, moves))
 
     def _changing(self, query: str, stage: str) -> TaskId | None:
-        """The FINAL behind a merge that is to have other parts, or the task that the query is to share no more."""
+        """Return the FINAL behind a merge that is to have other parts, or the task that a query is to share no more."""
         record = own(self._queries.find(query))
         for one in self._handovers.under_way:
             scaling = one.handover.scaling if one.handover is not None else None
