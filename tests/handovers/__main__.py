@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import shutil
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from tests.soak.diagnosis import diagnosis
 def main() -> int:
     options = _options()
     code, began, begun_s = code_at_start(), datetime.now(UTC), time.monotonic()
-    command = shlex.join(["python", "-m", "tests.handovers", *sys.argv[1:]])
+    command = f"python -m tests.handovers --seed {options.seed} --runs {options.runs} --minutes {options.minutes:g}"
     runs: list[Run] = []
     root = Path(tempfile.mkdtemp(prefix="selat-handovers-"))
     with ExitStack() as stack:
