@@ -15,6 +15,7 @@ from planner.graph.ids import TaskId
 from planner.handover.model import Fork, Handover, Lineage
 from planner.sharing.deployment import Change
 from planner.sharing.forking import forked, own_task
+from planner.sharing.running import Deployed
 
 
 class Forks:
@@ -31,14 +32,19 @@ class Forks:
             HandoverRefusedError: it shares none for that stage, or can run nothing in its place.
             UnknownSiteError
         """
-        running, deployment = self._parts.queries.snapshots.held, deployment_of(record)
-        place = shared_place(record, stage, running)
-        own = own_task(deployment, record.id, place, running) if deployment is not None else None
+        place = shared_place(record, stage, self._parts.queries.snapshots.held)
+        own = self._own(record, place)
         if own is None:
             told = f"query {record.id} can run no task of its own in the place of {place}"
             raise HandoverRefusedError(told, hint="move it for all queries", ids={"task": str(place)})
         generation = max(self._lineages.get(name).next_generation for name in (place, own.id))
         return place, Fork(record.id, own.id._replace(generation=generation), self._parts.sites.get(site).name)
+
+    def _own(self, record: QueryRecord, place: TaskId) -> Deployed | None:
+        """Return the task that a query would run in the place of one that it shares; None: it can run none."""
+        deployment = deployment_of(record)
+        running = self._parts.queries.snapshots.held
+        return own_task(deployment, record.id, place, running) if deployment is not None else None
 
     def is_wanted(self, lineage: Lineage, fork: Fork) -> bool:
         """Return whether anything of the query still reads the shared task."""
@@ -59,21 +65,22 @@ class Forks:
         """Store that the query runs its own task.
 
         So it is for a query that is over, whose results go on in that task's channel. Of one that is not known any
-        more, nothing is left to be stored.
+        more, or shares the task no more, nothing is left to be stored.
 
         Raises:
             StoreError, StaleChangeError: nothing has changed.
         """
-        moved, snapshots = lineage.moved(from_epoch, now), self._parts.queries.snapshots
+        moved = lineage.moved(from_epoch, now)
         record = next((one for one in self._parts.queries.all() if one.id == fork.query), None)
         deployment = deployment_of(record) if record is not None else None
-        if record is None or deployment is None:
+        own = self._own(record, lineage.place) if record is not None else None
+        if record is None or deployment is None or own is None:
             self._lineages.put(moved)
             return
         change = Change(
-            snapshots.version,
+            self._parts.queries.snapshots.version,
             record.plan,
-            forked(deployment, record.id, lineage.place, snapshots.held, fork.site),
+            forked(deployment, lineage.place, own, fork.site),
             {fork.place: fork.site},
             _told(lineage, fork, now),
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.ipc as ipc
@@ -28,25 +29,17 @@ class SentEpoch:
 
 
 @dataclass(frozen=True, slots=True)
-class Fork:
-    """The rows of one query go on in a channel of its own."""
-
-    query_id: str
-    channel: str
-
-
-@dataclass(frozen=True, slots=True)
 class EndOfChannel:
     channel: str
     successor: str = ""
     """The channel that has the epochs from `next_epoch` on; empty: there are none."""
     next_epoch: int = 0
-    fork: Fork | None = None
+    forks: Mapping[str, str] = field(default_factory=dict)
+    """It has the channel in which a query's rows go on, by query, where that is not the successor."""
 
     def successor_for(self, query: str) -> str:
         """Return the channel in which the rows of a query go on; empty: there is none."""
-        fork = self.fork
-        return fork.channel if fork is not None and fork.query_id == query else self.successor
+        return self.forks.get(query, self.successor)
 
 
 class EpochAssembler:
@@ -71,8 +64,8 @@ class EpochAssembler:
         if kind == "end":
             end = response.end
             next_epoch = end.last_epoch + 1 if end.HasField("last_epoch") else 0
-            fork = Fork(end.fork.query_id, end.fork.channel) if end.HasField("fork") else None
-            return EndOfChannel(self._channel, end.successor_channel, next_epoch, fork)
+            forks = {end.fork.query_id: end.fork.channel} if end.HasField("fork") else {}
+            return EndOfChannel(self._channel, end.successor_channel, next_epoch, forks)
         if kind != "part":
             return None
         return self._piece(response.part)

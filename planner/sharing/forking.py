@@ -48,16 +48,16 @@ def own_task(deployment: Deployment, query: str, place: TaskId, running: Running
     return Deployed(name, vertex, tuple(suppliers[name] for name in vertex.inputs))
 
 
-def forked(deployment: Deployment, query: str, place: TaskId, running: Running, site: str) -> Deployment:
-    """Return what a query runs once it has a task of its own, at that site, in the place of one that it shares.
+def forked(deployment: Deployment, place: TaskId, own: Deployed, site: str) -> Deployment:
+    """Return what a query runs once it has its own task, at that site, in the place of one that it shares.
 
-    Raises:
-        ValueError: `own_task` finds none.
+    Args:
+        deployment: what it runs now.
+        place: of the shared task.
+        own: by `own_task`.
+        site: where it is.
     """
-    own = own_task(deployment, query, place, running)
-    if own is None:
-        raise ValueError(f"query {query} can run nothing in the place of {place}")
-    vertex = own.vertex
+    vertex, query = own.vertex, own.id.query
     suppliers = {} if own.residual else dict(zip(vertex.inputs, own.inputs, strict=True))
     stands = {name: task for name, task in suppliers.items() if task.query != query}
     stands |= {name: task for name, task in deployment.stands.items() if task != place}

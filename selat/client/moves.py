@@ -82,7 +82,7 @@ def task_move(message: pb.TaskMove) -> TaskMove:
         scaled_stage=message.scaled_stage,
         part_sites=tuple(message.part_sites),
         without_state=message.without_state,
-        alone=bool(message.alone),
+        alone=message.alone,
     )
 
 

@@ -293,8 +293,8 @@ class TaskMove(_message.Message):
     """Set when the new task reads other parts of a merge, `part_sites.size()` of them: the merge, and the site of each new part."""
     without_state: _builtins.bool
     """The new task begins in the middle of the inputs, and gets no state."""
-    alone: _builtins.str
-    """The query that gets a task of its own, which is `query_id`; empty: the task moves for all queries."""
+    alone: _builtins.bool
+    """The query gets a task of its own, in the place of one that it shares."""
     @_builtins.property
     def part_sites(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -311,7 +311,7 @@ class TaskMove(_message.Message):
         scaled_stage: _builtins.str = ...,
         part_sites: _abc.Iterable[_builtins.str] | None = ...,
         without_state: _builtins.bool = ...,
-        alone: _builtins.str = ...,
+        alone: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...

@@ -22,7 +22,6 @@ from site_agent.tasks.spec import InputSpec, ResultsLimit, ResultSpec
 
 TRIM_INTERVAL_S = 5.0
 _CONTINUES = re.compile(r"\.g\d+$")
-"""A channel of such a name continues another one."""
 """The channel of a task that has taken the place of another one has an id that ends like this."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 

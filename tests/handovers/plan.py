@@ -1,10 +1,12 @@
-"""What a seed decides: which handover there is, what goes wrong in its middle, and when rows come."""
+"""Draws from a seed which handover there is, what goes wrong in its middle, and when rows come."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
 from random import Random
+
+from tests.soak.plan import Break
 
 
 class Kind(Enum):
@@ -15,7 +17,7 @@ class Kind(Enum):
     LATE = "late"
     """A merge moves without its state."""
     FINAL = "final"
-    """What needs the groups of all parts moves."""
+    """A task that needs the groups of all parts moves."""
     SPLIT = "split"
     """A merge in two parts goes on in four."""
     JOIN = "join"
@@ -48,24 +50,12 @@ class Role(Enum):
     SOURCE = "source"
 
 
-class How(Enum):
-    NOTHING = "nothing"
-    POINT = "point"
-    """The process kills itself at a point."""
-    KILL = "kill"
-    """All processes with these roles are killed at once."""
-    FREEZE = "freeze"
-    """The process does nothing for a while, as in a long Spark job or a collection of garbage."""
-    HOLD = "hold"
-    """The link to the site loses packets for a while."""
-    REFUSE = "refuse"
-    """The link to the site is cut for a while."""
-
-
 @dataclass(frozen=True, slots=True)
 class Fault:
-    how: How
     roles: tuple[Role, ...] = ()
+    """Of whom it strikes; none: there is no fault."""
+    how: Break | None = None
+    """None: the process kills itself at a point. One that is frozen is as in a long Spark job."""
     point: str = ""
     passages: int = 1
     """The most passages of the point, of which one is drawn."""
@@ -73,16 +63,18 @@ class Fault:
     """It can only strike where a checkpoint is sent."""
 
     def __str__(self) -> str:
-        who = " and ".join(role.value for role in self.roles)
-        return {How.NOTHING: "none", How.POINT: f"{who} dies at {self.point}"}.get(self.how, f"{self.how.value} {who}")
+        who = " and ".join(role.value for role in self.roles) or "none"
+        if self.point:
+            return f"{who} dies at {self.point}"
+        return who if self.how is None else f"{self.how.value} {who}"
 
 
 def _dies(role: Role, point: str, passages: int = 1, *, of_seeds: bool = False) -> Fault:
-    return Fault(How.POINT, (role,), point, passages, of_seeds)
+    return Fault((role,), None, point, passages, of_seeds)
 
 
 FAULTS = (
-    Fault(How.NOTHING),
+    Fault(),
     _dies(Role.MASTER, "handover-stored", 5),
     _dies(Role.MASTER, "versions-stored", 5),
     _dies(Role.MASTER, "assignment-sent", 8),
@@ -96,15 +88,15 @@ FAULTS = (
     _dies(Role.NEW, "channel-begun"),
     _dies(Role.READER, "copy-stored", 8),
     _dies(Role.SOURCE, "ack-taken", 8),
-    Fault(How.KILL, (Role.OLD, Role.NEW)),
-    Fault(How.KILL, (Role.MASTER, Role.OLD)),
-    Fault(How.KILL, (Role.MASTER, Role.NEW)),
-    Fault(How.HOLD, (Role.OLD,)),
-    Fault(How.HOLD, (Role.NEW,)),
-    Fault(How.REFUSE, (Role.OLD,)),
-    Fault(How.REFUSE, (Role.NEW,)),
-    Fault(How.FREEZE, (Role.OLD,)),
-    Fault(How.FREEZE, (Role.NEW,)),
+    Fault((Role.OLD, Role.NEW), Break.KILL),
+    Fault((Role.MASTER, Role.OLD), Break.KILL),
+    Fault((Role.MASTER, Role.NEW), Break.KILL),
+    Fault((Role.OLD,), Break.HOLD),
+    Fault((Role.NEW,), Break.HOLD),
+    Fault((Role.OLD,), Break.REFUSE),
+    Fault((Role.NEW,), Break.REFUSE),
+    Fault((Role.OLD,), Break.FREEZE),
+    Fault((Role.NEW,), Break.FREEZE),
 )
 
 

@@ -32,7 +32,7 @@ class Run:
     fault: str
     rows: str
     struck: bool
-    """Whether the fault took place: a process may not come to its point."""
+    """The fault took place; false: there is none, or the process did not come to its point."""
     step: str
     """The step in which the handover ended."""
     took_s: float

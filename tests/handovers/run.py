@@ -12,7 +12,7 @@ from tests.e2e.cluster import left_of, wait_until
 from tests.e2e.dataset import SITES
 from tests.e2e.faults import Scene
 from tests.e2e.pushing import PATIENCE
-from tests.handovers.plan import How, Plan, Role, Rows
+from tests.handovers.plan import Plan, Role, Rows
 from tests.handovers.report import Run
 from tests.handovers.scenes import READER, SOURCE, Stream
 from tests.handovers.strike import Strike
@@ -47,7 +47,7 @@ def play(scene: Scene, plan: Plan) -> Run:
         with strike.under_way():
             for part in islice(parts, MEANWHILE if plan.rows is Rows.ALL_THE_TIME else 0):
                 stream.push(part, PARTS)
-                time.sleep(0.5)
+                wait_until(lambda: stream.is_read() or stream.now(move).step.over)
         over = _until_over(stream, plan, move, parts)
         took_s = time.monotonic() - asked_s
         struck = strike.disarm()
@@ -55,7 +55,7 @@ def play(scene: Scene, plan: Plan) -> Run:
         for part in (*parts, PARTS - 2, PARTS - 1):
             stream.push(part, PARTS)
         wrong = stream.finish()
-        if plan.fault.how is How.NOTHING and over.step is not MoveStep.MOVED:
+        if not plan.fault.roles and over.step is not MoveStep.MOVED:
             wrong.append(f"{over.step.value}: {over.reason}")
         wrong += _left(client, scene)
         stream.drop()
@@ -65,14 +65,20 @@ def play(scene: Scene, plan: Plan) -> Run:
 
 def _until_over(stream: Stream, plan: Plan, move: TaskMove, parts: Iterator[int]) -> TaskMove:
     """Wait until the handover has ended or is rolled back; rows come again unless they must not."""
-    deadline = time.monotonic() + OVER_S
-    while not (now := stream.now(move)).step.over:
-        assert time.monotonic() < deadline, f"{now.step.value} since {now.since}: {now.reason}"
+
+    def is_over() -> bool:
+        now = stream.now(move)
         waits = now.step in (MoveStep.STARTED, MoveStep.SEEDING) and plan.rows is not Rows.NONE
-        if waits and (part := next(parts, None)) is not None:
+        if waits and stream.is_read() and (part := next(parts, None)) is not None:
             stream.push(part, PARTS)
-        time.sleep(0.5)
-    return now
+        return now.step.over
+
+    try:
+        wait_until(is_over, OVER_S)
+    except AssertionError:
+        now = stream.now(move)
+        raise AssertionError(f"{now.step.value} since {now.since}: {now.reason}") from None
+    return stream.now(move)
 
 
 def _left(client: selat.Client, scene: Scene) -> list[str]:

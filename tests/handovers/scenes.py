@@ -69,14 +69,20 @@ class Stream:
         self._rows = {site: orders_of(self._db, site) for site in ORDERS_AT}
         self._sender = selat.connect(scene.cluster.address, reconnect=PATIENCE)
         self._producers = {site: self._sender.push(name, site) for site in ORDERS_AT}
+        self._sent = 0
 
     def push(self, part: int, parts: int) -> None:
         """Send one of so many parts of the rows; returns once they have arrived."""
         for site, rows in self._rows.items():
             first, until = rows.num_rows * part // parts, rows.num_rows * (part + 1) // parts
             self._producers[site].send(rows.slice(first, until - first))
+            self._sent += until - first
         for producer in self._producers.values():
             producer.flush()
+
+    def is_read(self) -> bool:
+        """Return whether the sources have read all that was sent."""
+        return patiently(self.queries[0].info).rows_in >= self._sent
 
     def until_rows_are_out(self) -> None:
         wait_until(lambda: all(query.info().rows_out > 0 for query in self.queries))

@@ -30,33 +30,33 @@ def move_to_proto(lineage: Lineage, *, runs: bool = True) -> pb.TaskMove | None:
 
     `runs`: a query still needs the task.
     """
-    place, under_way, last = lineage.place, lineage.handover, lineage.last
-    named: dict[str, Any] = {"query_id": place.query, "stage": str(place.vertex)}
-    scaling = under_way.scaling if under_way is not None else last.scaling if last is not None else None
+    under_way, last = lineage.handover, lineage.last
+    found = under_way or last
+    if found is None:
+        return None
+    fork, scaling = found.fork, found.scaling
+    named: dict[str, Any] = {
+        "query_id": query_of(lineage),
+        "stage": str((lineage.place if fork is None else fork.task).vertex),
+        "from_site": found.from_site,
+        "to_site": found.to_site if fork is None else fork.site,
+        "alone": fork is not None,
+        "asked_at_us": to_us(found.asked_at),
+    }
     if scaling is not None:
         named |= {"scaled_stage": scaling.stage, "part_sites": scaling.sites}
-    found = under_way or last
-    sites = {} if found is None else {"from_site": found.from_site, "to_site": found.to_site}
-    if found is not None and found.fork is not None:
-        fork = found.fork
-        named |= {"query_id": fork.query, "stage": str(fork.task.vertex), "alone": fork.query}
-        sites["to_site"] = fork.site
-    named |= sites
     if under_way is not None:
-        named["without_state"] = under_way.without_state
         return pb.TaskMove(
             **named,
+            without_state=under_way.without_state,
             step=STEPS[under_way.step] if runs else pb.MOVE_STEP_ENDED,
-            asked_at_us=to_us(under_way.asked_at),
             since_us=to_us(under_way.step_since),
             reason=under_way.unwanted or under_way.reason,
         )
-    if last is None:
-        return None
+    assert last is not None
     return pb.TaskMove(
         **named,
         step=pb.MOVE_STEP_MOVED if last.moved else pb.MOVE_STEP_ROLLED_BACK,
-        asked_at_us=to_us(last.asked_at),
         since_us=to_us(last.ended_at),
         reason=last.reason,
     )

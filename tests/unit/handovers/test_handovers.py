@@ -1,4 +1,4 @@
-"""What seeds decide about handovers with faults, and what is told of them."""
+"""Seeds decide about handovers with faults; a page tells what came of them."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from master.queries.sharing import deployment_of
 from master.records.specs import HandOver, TakeOver, TaskSpec
 from planner.graph.ids import TaskId
 from planner.handover.model import Fork, Step
+from planner.sharing.deployment import Change, sites_of, taken_back
 from selat.v1 import handover_pb2
 from tests.unit.master.build import PLAN, report, status
 from tests.unit.master.sharing import shared
@@ -211,6 +212,20 @@ def test_a_query_that_is_over_holds_nothing_up(world: Forking, steps: str) -> No
     assert world.own not in world.specs()
 
 
+def test_a_query_that_shares_the_task_no_more_keeps_what_it_runs_instead(world: Forking) -> None:
+    world.to_taken()
+    record = world.queries.get(world.second)
+    running, shared_one = world.queries.snapshots.live, deployment_of(record)
+    assert shared_one is not None
+    own = taken_back(shared_one, record.id, {world.place}, why="its first rows are gone")
+    world.queries.redeploy(record.id, Change(running.version, PLAN, own, sites_of(own, running.placement)))
+    world.said[world.place] = replace(world.said[world.place], drained=True)
+    world.hear()
+    assert world.step() is None
+    assert deployment_of(world.queries.get(record.id)) == own
+    assert world.own._replace(generation=0) in world.specs()
+
+
 def test_the_owner_of_the_shared_task_may_be_over(world: Forking) -> None:
     world.to_seeding()
     world.jobs.cancel(world.first)
@@ -233,7 +248,7 @@ def test_what_is_shown_is_a_move_of_the_query_that_gets_its_own(world: Forking) 
     lineage = world.lineages.get(world.place)
     move = move_to_proto(lineage)
     assert move is not None
-    assert query_of(lineage) == move.query_id == move.alone == world.second
+    assert (query_of(lineage), move.query_id, move.alone) == (world.second, world.second, True)
     assert (move.stage, move.to_site, move.step) == ("merge.p0", "us", handover_pb2.MOVE_STEP_REGISTERED)
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
-from planner.sharing.deployment import is_apart, sites_of
+from planner.sharing.deployment import Deployment, is_apart, sites_of
 from planner.sharing.forking import forked, own_task
 from planner.sharing.vertices import VertexKind
 from tests.unit.planner.sharing.names import tid, vid
@@ -22,9 +20,17 @@ def two_alike() -> World:
     return world
 
 
+def with_own(world: World) -> Deployment:
+    """Return what the second query runs with a merge of its own at ap."""
+    deployment = world.deployments["q-1"]
+    own = own_task(deployment, "q-1", SHARED, world.running)
+    assert own is not None
+    return forked(deployment, SHARED, own, "ap")
+
+
 def test_the_query_runs_a_merge_of_its_own_over_the_same_sources() -> None:
     world = two_alike()
-    made = forked(world.deployments["q-1"], "q-1", SHARED, world.running, "ap")
+    made = with_own(world)
     merge, results = made.deployed
     assert (merge.id, merge.vertex.kind, results.inputs) == (tid("q-1/m1"), VertexKind.MERGE, (merge.id,))
     assert merge.inputs == world.running.task(SHARED).inputs
@@ -35,7 +41,7 @@ def test_the_query_runs_a_merge_of_its_own_over_the_same_sources() -> None:
 
 def test_what_runs_is_whole_with_it_and_nobody_shares_it() -> None:
     world = two_alike()
-    made = forked(world.deployments["q-1"], "q-1", SHARED, world.running, "ap")
+    made = with_own(world)
     world.running.remove("q-1")
     world.running.add("q-1", made.deployed, sites_of(made, {}), made.used)
     assert is_apart(world.running.task(tid("q-1/m1")))
@@ -44,7 +50,7 @@ def test_what_runs_is_whole_with_it_and_nobody_shares_it() -> None:
 
 def test_a_query_that_is_over_leaves_the_sources_that_another_ones_own_merge_reads() -> None:
     world = two_alike()
-    made = forked(world.deployments["q-1"], "q-1", SHARED, world.running, "ap")
+    made = with_own(world)
     world.running.remove("q-1")
     world.running.add("q-1", made.deployed, sites_of(made, {}), made.used)
     world.running.remove("q-0")
@@ -77,5 +83,3 @@ def test_it_needs_a_vertex_for_which_the_task_stands_and_the_same_inputs() -> No
     twice = replace(alike, vertices=(*alike.vertices, twin), stands={**alike.stands, twin.id: SHARED})
     assert own_task(twice, "q-1", SHARED, world.running) is None
     assert own_task(replace(alike, vertices=(results.vertex,)), "q-1", SHARED, world.running) is None
-    with pytest.raises(ValueError, match="q-2 can run nothing in the place of q-0"):
-        forked(world.deployments["q-2"], "q-2", SHARED, world.running, "ap")

@@ -48,7 +48,7 @@ class World:
         return deployment_of(share(query, asked, setting), asked, self.running, start=start)
 
     def describe(self, *texts: str) -> None:
-        """What the queries so far compute: stored operators have no forms."""
+        """Tell the running what the queries so far compute: stored operators have no forms."""
         for query, sql in zip(self.deployments, texts, strict=True):
             own = [one for one in self.running.deployed if one.id.query == query and not is_apart(one)]
             forms = {one.id: vertices(sql)[one.vertex.id].form for one in own}

@@ -10,15 +10,16 @@ from random import Random
 
 import pytest
 
-from contract.tasks import ReadFrom
 from site_agent.channels.manifest import Fork
 from site_agent.tasks.handover.successor import SuccessorTask, windowed_successor
-from site_agent.tasks.spec import HandOver, TakeOver
+from site_agent.tasks.spec import HandOver
 from tests.unit.site_agent.tasks.handover.world import (
     INPUTS,
+    LATE_INPUTS,
     NEW,
     OLD,
     SPEC,
+    TAKE_OVER_LATE,
     WINDOW,
     Hub,
     Rows,
@@ -31,14 +32,12 @@ from tests.unit.site_agent.tasks.handover.world import (
 pytestmark = pytest.mark.timeout(60)
 
 OWN = "q2.m1.g1"
-LATE = tuple(replace(item, read_from=ReadFrom.OLDEST, event_delay_us=3) for item in INPUTS)
-TAKE_OVER = TakeOver(OLD, "hub", "", late=True)
 CUT = HandOver(NEW, "hub", cut=True, fork=Fork("q2", OWN, "hub"))
 
 
 def successor(hub: Hub, task: str, query: str) -> SuccessorTask:
-    spec = replace(SPEC, task_id=task, query_id=query, inputs=LATE, take_over=TAKE_OVER)
-    return windowed_successor(hub.context(spec), WINDOW, TAKE_OVER)
+    spec = replace(SPEC, task_id=task, query_id=query, inputs=LATE_INPUTS, take_over=TAKE_OVER_LATE)
+    return windowed_successor(hub.context(spec), WINDOW, TAKE_OVER_LATE)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -10,16 +10,15 @@ from random import Random
 
 import pytest
 
-from contract.tasks import ReadFrom
 from site_agent.base.errors import SiteAgentError
 from site_agent.tasks.checkpoint import CheckpointStore
 from site_agent.tasks.handover.successor import SuccessorTask, windowed_successor
-from site_agent.tasks.spec import HandOver, TakeOver
+from site_agent.tasks.spec import HandOver
 from tests.unit.site_agent.tasks.handover.world import (
-    INPUTS,
+    LATE_INPUTS,
     NEW,
-    OLD,
     SPEC,
+    TAKE_OVER_LATE,
     WINDOW,
     Hub,
     Rows,
@@ -32,14 +31,12 @@ from tests.unit.site_agent.tasks.handover.world import (
 
 pytestmark = pytest.mark.timeout(60)
 
-LATE = tuple(replace(item, read_from=ReadFrom.OLDEST, event_delay_us=3) for item in INPUTS)
-TAKE_OVER = TakeOver(OLD, "hub", "", late=True)
 CUT = HandOver(NEW, "hub", cut=True)
 
 
 def successor(hub: Hub) -> SuccessorTask:
     return windowed_successor(
-        hub.context(replace(SPEC, task_id=NEW, inputs=LATE, take_over=TAKE_OVER)), WINDOW, TAKE_OVER
+        hub.context(replace(SPEC, task_id=NEW, inputs=LATE_INPUTS, take_over=TAKE_OVER_LATE)), WINDOW, TAKE_OVER_LATE
     )
 
 

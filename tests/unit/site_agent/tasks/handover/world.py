@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from contract.tasks import ReadFrom
 from planner.values.names import BIN_COLUMN, BINS
 from planner.values.stages import StageKind
 from site_agent.channels.log import ChannelLog
@@ -31,6 +32,8 @@ INPUTS = (InputSpec("q.s1.us", "hub", "input"), InputSpec("q.s1.eu", "hub", "inp
 WINDOW = WindowSpec("_window_start", 10, 10, (ViewSpec("input", "combine"),), by_bins=True)
 SPEC = TaskSpec(OLD, "q", "m1", StageKind.MERGE, "merge", timedelta(0), inputs=INPUTS, window=WINDOW)
 TAKE_OVER = TakeOver(OLD, "hub", SEED)
+LATE_INPUTS = tuple(replace(item, read_from=ReadFrom.OLDEST, event_delay_us=3) for item in INPUTS)
+TAKE_OVER_LATE = TakeOver(OLD, "hub", "", late=True)
 SEEDING = HandOver(NEW, "hub", SeedSpec(SEED, {item.channel: 1 for item in INPUTS}))
 CUTTING = replace(SEEDING, cut=True)
 KEYS = "abcdefgh"
