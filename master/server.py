@@ -65,6 +65,7 @@ from master.leases.streaming import StreamingSlots
 from master.metrics import MasterMetrics, Tally, Watched
 from master.planning.definitions import ViewDefinitions
 from master.planning.deploying import Deployer, DeployingParts
+from master.planning.recombining import Recombiner
 from master.planning.settings import Settings
 from master.planning.submission import PlanningParts, QueryPlanner
 from master.queries.lineages import Lineages
@@ -207,6 +208,7 @@ class Master:
             access=self.grants,
         )
         self._planner = QueryPlanner(planning)
+        self._recombiner = Recombiner(self._planner)
         self._definitions = ViewDefinitions(self.catalog, self._planner)
         deploying = DeployingParts(self.queries, self.catalog, self.sites, topology, wan=self.monitor.snapshot)
         self._deployer = Deployer(deploying)
@@ -242,7 +244,7 @@ class Master:
         return log
 
     def _advisor(self) -> Advisor:
-        acting = Acting(self.jobs.handovers, self.lineages)
+        acting = Acting(self.jobs.handovers, self.lineages, self.queries, self._recombiner.planned)
         parts = AdvisorParts(self.queries, self.sites, self.leases, self._around.journal, self.monitor.snapshot, acting)
         return Advisor(parts, clock=self._around.clock, settings=self._config.adaptation)
 
@@ -305,7 +307,7 @@ class Master:
         event_pb2_grpc.add_EventServiceServicer_to_server(events, server)
         adaptation = AdaptationServicer(self.advisor.journal, self.queries)
         adaptation_pb2_grpc.add_AdaptationServiceServicer_to_server(adaptation, server)
-        handovers = HandoverServicer(self.jobs.handovers, self.lineages, self.queries)
+        handovers = HandoverServicer(self.jobs.handovers, self.lineages, self.queries, self._recombiner)
         handover_pb2_grpc.add_HandoverServiceServicer_to_server(handovers, server)
 
     @property

@@ -123,6 +123,7 @@ _RULES: Mapping[str, Mapping[str, Rule]] = {
     "selat.v1.HandoverService": {
         "MoveTask": anybody(C),
         "ScaleStage": anybody(C),
+        "CombineQuery": anybody(C),
         "CallOffMove": anybody(C),
         "ListMoves": anybody(C),
     },

@@ -1,30 +1,46 @@
-"""Does what was decided about queries with `SET adaptation = 'on'`: has their tasks move, or merges get other parts."""
+"""Does what was decided about queries with `SET adaptation = 'on'`: has their tasks move, merges get other parts, or
+sites combine in another way."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from master.base.errors import MasterError
 from master.queries.lineages import Lineages
+from master.queries.registry import QueryRegistry
 from master.reconcile.handovers import Handovers
+from master.records.model import QueryRecord
 from planner.adapt.model import Graph, Group, Links, Seen
 from planner.adapt.moves import task_moves
-from planner.adapt.options import Action, Change
+from planner.adapt.options import Action, Change, Option
 from planner.adapt.situation import Decision
 from planner.graph.ids import TaskId
+from planner.graph.plan import PhysicalPlan
 from planner.handover.model import Lineage
+from planner.sharing.swapping import merge_stage, with_merge_at
 from planner.values.errors import PlannerError
+from planner.values.trees import Tree
 
-NOT_BUILT = "it was not done: tasks can be moved and merges get other parts, and queries are not yet planned anew"
+Recombine = Callable[[QueryRecord, Tree | None], Awaitable[PhysicalPlan]]
+"""It plans a query anew, with tasks that combine over these sites. Raises MasterError, PlannerError."""
 _SCALES = (Action.SCALE_UP, Action.SCALE_OUT, Action.SCALE_IN)
 
 
 class Acting:
-    """Begins handovers, and says what became of the last ones."""
+    """Begins handovers, and says what became of the last ones.
 
-    def __init__(self, handovers: Handovers, lineages: Lineages) -> None:
+    Args:
+        handovers: moves the tasks.
+        lineages: the tasks in their places.
+        queries: those that run.
+        recombine: see `Recombine`.
+    """
+
+    def __init__(self, handovers: Handovers, lineages: Lineages, queries: QueryRegistry, recombine: Recombine) -> None:
         self._handovers = handovers
         self._lineages = lineages
+        self._queries = queries
+        self._recombine = recombine
         self._begun: dict[Group, tuple[TaskId, ...]] = {}
 
     @property
@@ -32,7 +48,7 @@ class Acting:
         """The operators that are in a handover, whoever asked for it."""
         return frozenset(group for one in self._handovers.under_way for group in _groups(one))
 
-    def act(self, decision: Decision, graph: Graph, seen: Seen, links: Links) -> str:
+    async def act(self, decision: Decision, graph: Graph, seen: Seen, links: Links) -> str:
         """Begin what was decided; returns why it could not be done, or nothing when it is under way."""
         chosen = decision.chosen
         if chosen is None:
@@ -40,9 +56,9 @@ class Acting:
         cause = f"adaptation, for {decision.cause.value if decision.cause else ''}"
         if chosen.action in _SCALES:
             return "; ".join(filter(None, (self._scale(change, cause) for change in chosen.changes)))
+        if chosen.tree is not None:
+            return await self._combine(chosen, chosen.tree, cause)
         moves = task_moves(graph, chosen, seen, links)
-        if not moves:
-            return NOT_BUILT
         for change in chosen.changes:
             self._begun[change.group] = tuple(task for task in moves if (task.query, task.stage) == change.group)
         return self._begin(moves, cause, without_state=chosen.without_state)
@@ -52,9 +68,9 @@ class Acting:
         told = []
         for place in self._begun.pop(group, ()):
             lineage = self._lineages.get(place)
-            scaled = _scaled(lineage)
-            if scaled is not None:
-                told.append(scaled)
+            changed = _scaled(lineage) or _combined(lineage)
+            if changed:
+                told.append(changed)
             elif lineage.handover is not None:
                 told.append(f"{place.vertex} is {lineage.handover.step.value} on its way to {lineage.handover.to_site}")
             elif lineage.last is not None:
@@ -75,6 +91,23 @@ class Acting:
         self._begun[change.group] = (lineage.place,)
         return ""
 
+    async def _combine(self, chosen: Option, tree: Tree, cause: str) -> str:
+        """Have the sites of a query combine over other sites; why they could not begin."""
+        query, _ = chosen.changes[0].group
+        try:
+            wanted = await self._recombine(self._queries.get(query), tree)
+            merge = merge_stage(wanted)
+            group = (query, merge.id if merge is not None else "")
+            for change in chosen.changes:
+                if change.group == group:
+                    (site,) = change.after
+                    wanted = with_merge_at(wanted, site)
+            lineage = self._handovers.swap(self._queries.get(query), wanted, cause)
+        except (MasterError, PlannerError) as error:
+            return f"sites combine as before: {error.message}"
+        self._begun |= {change.group: (lineage.place,) for change in chosen.changes}
+        return ""
+
     def _begin(self, moves: Mapping[TaskId, str], cause: str, *, without_state: bool) -> str:
         """Why some could not begin; the others are under way."""
         refused = []
@@ -93,15 +126,27 @@ def _groups(lineage: Lineage) -> Iterator[Group]:
         yield lineage.place.query, lineage.handover.scaling.stage
 
 
-def _scaled(lineage: Lineage) -> str | None:
-    """What became of other parts of a merge; None: its handover is, or was last, of another kind."""
+def _combined(lineage: Lineage) -> str:
+    """What became of other tasks that combine; empty: the handover is, or was last, of another kind."""
+    under_way, last = lineage.handover, lineage.last
+    if under_way is not None:
+        return "" if under_way.swap is None else f"what combines is {under_way.step.value}: {under_way.swap.note}"
+    if last is None or not last.swapped:
+        return ""
+    took_s = (last.ended_at - last.asked_at).total_seconds()
+    reason = f": {last.reason}" if last.reason else ""
+    return f"combined by {last.swapped} {'since' if last.moved else 'was rolled back'} after {took_s:.0f} s{reason}"
+
+
+def _scaled(lineage: Lineage) -> str:
+    """What became of other parts of a merge; empty: its handover is, or was last, of another kind."""
     under_way, last = lineage.handover, lineage.last
     if under_way is not None:
         if under_way.scaling is None:
-            return None
+            return ""
         return f"{under_way.scaling.stage} is {under_way.step.value} on its way to {len(under_way.scaling.sites)} parts"
     if last is None or last.scaling is None:
-        return None
+        return ""
     took_s = (last.ended_at - last.asked_at).total_seconds()
     reason = f": {last.reason}" if last.reason else ""
     verb = f"goes on in {len(last.scaling.sites)} parts, after" if last.moved else "was rolled back after"

@@ -119,15 +119,15 @@ class Advisor:
         now_advised = {record.id for record in self._parts.queries.all() if _is_advised(record)}
         decisions = [one for one in found.decisions if one.query in now_advised]
         self.journal.note([(one, modes[one.query]) for one in decisions], self._clock.now())
-        self._act(situation, decisions, modes)
+        await self._act(situation, decisions, modes)
 
-    def _act(self, situation: Situation, decisions: Iterable[Decision], modes: Mapping[str, Adapting]) -> None:
+    async def _act(self, situation: Situation, decisions: Iterable[Decision], modes: Mapping[str, Adapting]) -> None:
         """Begin what was decided about queries that let it be done."""
         graphs = {graph.query: graph for graph in situation.graphs}
         for one in decisions:
             if one.verdict is not Verdict.ACT or modes[one.query] is not Adapting.ON or one.chosen is None:
                 continue
-            why_not = self._parts.acting.act(one, graphs[one.query], situation.after, situation.links)
+            why_not = await self._parts.acting.act(one, graphs[one.query], situation.after, situation.links)
             if why_not:
                 self.journal.conclude(one.query, one.chosen.changes[0].group[1], why_not)
 

@@ -116,7 +116,12 @@ def _share(value: str) -> float:
     return share
 
 
-def _tree(value: str) -> Tree | None:
+def tree_of(value: str) -> Tree | None:
+    """Return over which sites partials go, as `combine_tree` says; None: as the links' figures say.
+
+    Raises:
+        ValueError: it says nothing of the kind.
+    """
     word = value.lower()
     return None if word == AUTO else Tree.parsed(OFF if word == OFF else value)
 
@@ -153,7 +158,7 @@ _SETTINGS: Mapping[str, _Setting] = {
         "over which sites combined groups go, docs/combine.md",
         f"{AUTO}, {OFF}, ways such as 'eu-west > eu-central' with commas between them",
         lambda settings: AUTO if settings.combine_tree is None else str(settings.combine_tree),
-        lambda settings, value: replace(settings, combine_tree=_tree(value)),
+        lambda settings, value: replace(settings, combine_tree=tree_of(value)),
         names=True,
     ),
     "merge_parallelism": _Setting(

@@ -8,8 +8,9 @@ from dataclasses import replace
 from master.records.model import InputStatus, SiteReport, TaskStatus
 from master.records.specs import ChannelInput, ChannelReader, HandOver, ResultSpec, TakeOver, TaskSpec
 from planner.graph.ids import TaskId
-from planner.handover.model import STATELESS, Fork, Handover, Lineage, Step, place_of
+from planner.handover.model import STATELESS, Fork, Handover, Lineage, Step, Swap, place_of
 from planner.sharing.running import Deployed, Running
+from planner.sharing.swapping import placed, sources_read
 
 _SEEDED = (Step.SEEDING, Step.CUT, Step.WITHDRAWN, Step.TAKEN)
 _CUT = (Step.CUT, Step.TAKEN)
@@ -31,7 +32,7 @@ class Generations:
     def shadowed(self) -> frozenset[TaskId]:
         """Places whose channels are read by a task that has not taken over yet, and is not waited for."""
         given = [one for one in self._lineages.values() if one.shadowed and self._runs(one.place)]
-        reading = [place for one in given for place in (one.place, *self._parts_given_up(one))]
+        reading = [place for one in given for place in (one.place, *self._given_up(one))]
         inputs = (name for place in reading for name in self._running.task(place).inputs)
         return frozenset((*(one.place for one in given), *inputs))
 
@@ -94,6 +95,22 @@ class Generations:
                     name = place._replace(partition=number, generation=handover.generation)
                     yield name, site, handover.to_site
 
+    def swap(self, place: TaskId) -> tuple[Swap, Handover] | None:
+        """Return the COMBINEs that begin beside those of a merge, with its handover; None: none do."""
+        handover = self._handover(place)
+        if handover is None or handover.swap is None or handover.step is Step.BACK:
+            return None
+        return handover.swap, handover
+
+    def reads_beside(self) -> Iterator[tuple[TaskId, str]]:
+        """Yield the places that new COMBINEs read, each with the site of one that does."""
+        for one in self._lineages.values():
+            found = self.swap(one.place) if self._runs(one.place) else None
+            if found is not None:
+                sites = placed(found[0], one.place.query)
+                for place, sources in sources_read(found[0], one.place.query).items():
+                    yield from ((name, sites[place]) for name in sources)
+
     def forks(self, place: TaskId) -> Iterator[tuple[Fork, TakeOver, tuple[TaskId, ...]]]:
         """Yield the fork of a place, if it has one: whose place its task takes, and what is to read its channel."""
         lineage, handover, fork = self._lineages.get(place), self._handover(place), self._fork(place)
@@ -152,10 +169,12 @@ class Generations:
             if handover.scaling is not None and handover.step is not Step.BACK:
                 yield from handover.scaling.sites
 
-    def _parts_given_up(self, lineage: Lineage) -> tuple[TaskId, ...]:
-        """The parts of a merge in whose place others are to be."""
+    def _given_up(self, lineage: Lineage) -> tuple[TaskId, ...]:
+        """The tasks on the way to the one in a place, in the place of some of which its successor reads others."""
         handover = lineage.handover
-        return () if handover is None or handover.scaling is None else self._running.task(lineage.place).inputs
+        if handover is None or not handover.reads_others:
+            return ()
+        return self._running.with_inputs(self._running.task(lineage.place).inputs)
 
     def named(self, inputs: Collection[ChannelInput]) -> tuple[ChannelInput, ...]:
         """Inputs with the tasks that are in their places."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
 from contract.handover import HandoverReport
@@ -12,19 +12,19 @@ from master.base.clock import SteadyTime
 from master.base.errors import HandoverRefusedError
 from master.base.logs import line
 from master.queries.lineages import Lineages
+from master.reconcile.around import Surroundings
 from master.reconcile.attempt import Attempt
 from master.reconcile.forks import Forks
 from master.reconcile.parts import JobParts
 from master.reconcile.scales import Scales, unfit
+from master.reconcile.swaps import Swaps
 from master.records.model import QueryRecord, TaskStatus
-from master.sites.status import SiteStatus
 from planner.graph.ids import TaskId
+from planner.graph.plan import PhysicalPlan
 from planner.handover.model import Handover, Lineage, Step
-from planner.handover.refusals import Move, refusal
 from planner.handover.steps import MOVES, Event, Told, event, has_emitted, unwanted
-from planner.sharing.running import Deployed, Running
+from planner.sharing.running import Running
 from planner.sharing.vertices import VertexKind
-from planner.values.stages import StageKind
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +56,9 @@ class Handovers:
         self._publish = publish
         self._steady = steady
         self._patience = patience
-        self._version = version
-        self._scales = Scales(parts, lineages, version)
+        self._around = Surroundings(parts, lineages, version)
+        self._scales = Scales(parts, lineages, self._around)
+        self._swaps = Swaps(parts, lineages, self._around)
         self._forks = Forks(parts, lineages)
         self._storing = Attempt("handover not stored yet")
 
@@ -88,7 +89,7 @@ class Handovers:
         """
         running = self._parts.queries.snapshots.held
         from_site = running.site(place)
-        self._check(running.task(place), running, to_site, without_state=without_state)
+        self._around.check_move(running.task(place), to_site, without_state=without_state)
         now, lineage = self._steady.now(), self._lineages.get(place)
         lineage = lineage.asked(from_site, to_site, now, reason, without_state=without_state)
         self._lineages.put(lineage)
@@ -116,7 +117,7 @@ class Handovers:
         running, lineage = self._parts.queries.snapshots.held, self._lineages.get(place)
         one = running.task(place)
         late = not one.residual
-        self._check(one, running, fork.site, without_state=late, alone=True)
+        self._around.check_move(one, fork.site, without_state=late, alone=True)
         lineage = lineage.forked(running.site(place), fork, self._steady.now(), reason, without_state=late)
         self._lineages.put(lineage)
         logger.info(line("fork asked for", task=place, query=record.id, site=site, reason=reason))
@@ -134,6 +135,24 @@ class Handovers:
         lineage = self._scales.asked(self._parts.queries.get(query), stage, parts, sites, self._steady.now(), reason)
         self._lineages.put(lineage)
         logger.info(line("parts asked for", query=query, stage=stage, parts=parts, reason=reason))
+        self._publish()
+        return lineage
+
+    def swap(self, record: QueryRecord, wanted: PhysicalPlan, reason: str) -> Lineage:
+        """Ask that a query combines as a plan says, for that reason; it is durable when this returns.
+
+        Args:
+            record: the query.
+            wanted: the query as it would be planned now.
+            reason: why it is asked for.
+
+        Raises:
+            HandoverRefusedError: the query cannot go on so now.
+            StoreError
+        """
+        lineage = self._swaps.asked(record, wanted, self._steady.now(), reason)
+        self._lineages.put(lineage)
+        logger.info(line("other tasks that combine asked for", query=record.id, reason=reason))
         self._publish()
         return lineage
 
@@ -201,11 +220,11 @@ class Handovers:
         if handover.fork is not None:
             self._forks.store(lineage, handover.fork, from_epoch, now)
             return
-        if handover.scaling is None:
+        if (others := self._others(handover)) is None:
             self._lineages.put(lineage.moved(from_epoch, now), handover.to_site)
             self._note(place, f"moved from {handover.from_site} to {handover.to_site}", handover)
             return
-        change, lineages = self._scales.scaled(lineage, from_epoch, now)
+        change, lineages = others.changed(lineage, from_epoch, now)
         self._lineages.put_changed(place.query, change, lineages)
 
     def _note(self, place: TaskId, what: str, handover: Handover) -> None:
@@ -236,30 +255,35 @@ class Handovers:
 
     def _whole_after_us(self, lineage: Lineage, handover: Handover) -> int | None:
         """The instant after which every window is whole where something begins in the middle; None: it is not known."""
+        if (others := self._others(handover)) is not None:
+            return others.whole_after_us(lineage.place, handover)
         if not handover.without_state:
-            return self._scales.whole_after_us(lineage.place, handover)
+            return None
         found = [self._report(*one).whole_after_us for one in self._forks.successors(lineage, handover)]
         known = [at_us for at_us in found if at_us is not None]
         return max(known) if len(known) == len(found) else None
 
     def _is_past(self, lineage: Lineage, handover: Handover, old: TaskStatus | None) -> bool:
         """Return whether the old task has emitted all windows of which the successor lacks rows."""
-        if handover.scaling is not None:
-            return self._scales.is_past(lineage.place, handover, old)
+        if (others := self._others(handover)) is not None:
+            return others.is_past(lineage.place, handover, old)
         return has_emitted(handover, None if old is None else old.watermark_us)
 
     def _why_not(self, lineage: Lineage, handover: Handover) -> str:
         """Return why a task that begins in the middle of its inputs will not do; empty: it may."""
+        if (others := self._others(handover)) is not None:
+            return others.why_not(lineage.place, handover)
         unneeded = self._forks.why_not(lineage, handover)
         if unneeded or not handover.without_state:
-            return unneeded or self._scales.why_not(lineage.place, handover)
+            return unneeded
         new = self._forks.successors(lineage, handover)
         return unfit((task, self._status(task, site)) for task, site in new)
 
     def _concerned(self, place: TaskId, handover: Handover, running: Running) -> Iterable[str]:
         """The sites that must have applied the step's assignments before the next step."""
         producers = {running.site(name) for name in running.task(place).inputs}
-        producers |= self._scales.sites(place, handover, running)
+        others = self._others(handover)
+        producers |= others.sites(place, handover, running) if others is not None else set()
         forked = () if handover.fork is None else (handover.fork.site,)
         match handover.step:
             case Step.REGISTERED:
@@ -271,6 +295,12 @@ class Handovers:
                 return {handover.to_site, handover.from_site, *forked, *producers}
             case _:
                 return {handover.from_site}
+
+    def _others(self, handover: Handover) -> Scales | Swaps | None:
+        """Return who knows the tasks that the successor reads in the place of those that run; None: it reads these."""
+        if not handover.reads_others:
+            return None
+        return self._scales if handover.swap is None else self._swaps
 
     def _in_force(self, site: str) -> bool:
         report = self._parts.sites.get(site).report
@@ -290,49 +320,16 @@ class Handovers:
     def _report(self, task: TaskId | None, site: str) -> HandoverReport:
         return _report(self._status(task, site))
 
-    def _check(
-        self, one: Deployed, running: Running, to_site: str, *, without_state: bool, alone: bool = False
-    ) -> None:
-        """Raises HandoverRefusedError, UnknownSiteError."""
-        sites, lineage = self._parts.sites, self._lineages.get(one.id)
-        beside = {*one.inputs, *(other.id for other in running.deployed if one.id in other.inputs)}
-        moving = sorted(str(place) for place in beside if self._lineages.get(place).handover is not None)
-        involved = {running.site(name) for name in (*beside, one.id)} | {to_site}
-        found = refusal(
-            Move(
-                str(one.id),
-                StageKind.DERIVE if one.residual else StageKind(one.vertex.kind.value),
-                running.site(one.id),
-                sites.get(to_site).name,
-                to_site in sites.able(),
-                slots=self._parts.slots.blocked([to_site]).get(to_site, ""),
-                under_way="" if lineage.handover is None else lineage.handover.to_site,
-                busy=tuple(moving),
-                without_state=without_state,
-                alone=alone,
-                beside_source=running.reads(one.id, VertexKind.SOURCE),
-                reads_table=running.reads(one.id, VertexKind.TABLE),
-                versions=dict(_of_other_versions(map(sites.get, involved), self._version)),
-            )
-        )
-        if found is not None:
-            message, hint = found
-            raise HandoverRefusedError(message, hint=hint, ids={"task": str(one.id), "site": to_site})
-
 
 def _rolled_back(handover: Handover) -> str:
     if handover.fork is not None:
         return f"is shared as before, and does not run at {handover.fork.site} for this query alone"
     if handover.scaling is not None:
         return "goes on with its parts as they were"
+    if handover.swap is not None:
+        return "goes on with what combines as it was"
     return f"stays at {handover.from_site}, not moved to {handover.to_site}"
 
 
 def _report(status: TaskStatus | None) -> HandoverReport:
     return HandoverReport() if status is None or status.handover is None else status.handover
-
-
-def _of_other_versions(sites: Iterable[SiteStatus], version: str) -> Iterator[tuple[str, str]]:
-    for site in sites:
-        if site.record is not None and site.record.version != version:
-            yield site.name, site.record.version or "unknown"

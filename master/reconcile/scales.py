@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from contract.handover import HandoverReport
@@ -11,10 +10,12 @@ from contract.tasks import TaskState
 from master.base.errors import HandoverRefusedError
 from master.queries.lineages import Lineages
 from master.queries.sharing import deployment_of
+from master.reconcile.around import Surroundings
 from master.reconcile.parts import JobParts
 from master.records.model import QueryRecord, TaskStatus
 from planner.graph.ids import TaskId
 from planner.handover.model import Handover, Lineage, Scaling
+from planner.handover.refusals import Around
 from planner.sharing.deployment import Change
 from planner.sharing.running import Deployed, Running
 from planner.sharing.scaling import (
@@ -34,10 +35,10 @@ from planner.values.stages import StageKind
 class Scales:
     """The part of `Handovers` that knows the parts of merges."""
 
-    def __init__(self, parts: JobParts, lineages: Lineages, version: str) -> None:
+    def __init__(self, parts: JobParts, lineages: Lineages, surroundings: Surroundings) -> None:
         self._parts = parts
         self._lineages = lineages
-        self._version = version
+        self._surroundings = surroundings
 
     def asked(  # noqa: PLR0913 - what is asked for, when and why
         self, record: QueryRecord, stage: str, number: int, sites: Sequence[str], now: datetime, reason: str
@@ -58,7 +59,7 @@ class Scales:
         parts = parts_of(record.id, stage, running)
         where = sites_for(number, [self._parts.sites.get(site).name for site in sites], _sites(parts, running))
         final = final_of(parts, running)
-        scale = self._scale(Scale(record.id, found, number, where), parts, final, running)
+        scale = Scale(record.id, found, number, where, self._around(where, parts, final, running))
         refused = refusal(scale, parts, running)
         if refused is not None or final is None:
             message, hint = refused or ("it has no FINAL task", "")
@@ -68,32 +69,18 @@ class Scales:
         lineage = self._lineages.get(final.id)
         return lineage.scaled(running.site(final.id), Scaling(stage, where), generation, now, reason)
 
-    def _scale(self, scale: Scale, parts: Sequence[Deployed], final: Deployed | None, running: Running) -> Scale:
-        """The same, with what is known of sites and of tasks that move."""
-        at_work = {*scale.sites} | ({running.site(final.id)} if final is not None else set())
+    def _around(
+        self, sites: Sequence[str], parts: Sequence[Deployed], final: Deployed | None, running: Running
+    ) -> Around:
         beside = {one.id for one in parts} | {name for one in parts for name in one.inputs}
         if final is not None:
             beside |= {final.id, *(one.id for one in running.deployed if final.id in one.inputs)}
-        moving = sorted(str(place) for place in beside if self._lineages.get(place).handover is not None)
-        involved = {running.site(name) for name in beside} | at_work
-        records = ((site, self._parts.sites.get(site).record) for site in sorted(involved))
-        return replace(
-            scale,
-            unable=tuple(sorted(set(scale.sites) - self._parts.sites.able())),
-            slots=self._parts.slots.blocked(at_work),
-            busy=tuple(moving),
-            versions={
-                site: one.version or "unknown"
-                for site, one in records
-                if one is not None and one.version != self._version
-            },
-        )
+        site = running.site(final.id) if final is not None else ""
+        return self._surroundings.of_new(sites, beside=beside, successor=site)
 
     def whole_after_us(self, place: TaskId, handover: Handover) -> int | None:
         """The instant after which all new parts have whole windows; None: not all have said so yet."""
-        found = [_report(status).whole_after_us for _, status in self._new(place, handover)]
-        known = [at_us for at_us in found if at_us is not None]
-        return max(known) if known and len(known) == len(found) else None
+        return last_whole_after_us(status for _, status in self._new(place, handover))
 
     def is_past(self, place: TaskId, handover: Handover, old: TaskStatus | None) -> bool:
         """Whether the old FINAL has emitted all windows that a new part misses."""
@@ -110,12 +97,11 @@ class Scales:
     def sites(self, place: TaskId, handover: Handover, running: Running) -> set[str]:
         """The sites of the new parts and of what they read."""
         scaling = handover.scaling
-        if scaling is None:
-            return set()
+        assert scaling is not None
         read = {name for part in running.task(place).inputs for name in running.task(part).inputs}
         return {*scaling.sites, *(running.site(name) for name in read)}
 
-    def scaled(self, lineage: Lineage, from_epoch: int, now: datetime) -> tuple[Change, tuple[Lineage, ...]]:
+    def changed(self, lineage: Lineage, from_epoch: int, now: datetime) -> tuple[Change, tuple[Lineage, ...]]:
         """What the query is once its FINAL reads the new parts, and who is in its places then."""
         handover, record = lineage.handover, self._parts.queries.get(lineage.place.query)
         assert handover is not None
@@ -144,6 +130,14 @@ class Scales:
             report = self._parts.sites.get(site).report
             tasks = () if report is None else report.tasks
             yield name, next((status for status in tasks if status.task_id == name), None)
+
+
+def last_whole_after_us(begun: Iterable[TaskStatus | None]) -> int | None:
+    """Return the instant after which all tasks that begin in the middle have whole windows; None: not all have said so
+    yet, or there are none."""
+    found = [_report(status).whole_after_us for status in begun]
+    known = [at_us for at_us in found if at_us is not None]
+    return max(known) if known and len(known) == len(found) else None
 
 
 def unfit(begun: Iterable[tuple[TaskId, TaskStatus | None]]) -> str:

@@ -20,7 +20,8 @@ from master.base.errors import (
 from master.config.values import MasterConfig
 from master.queries.lineages import Lineages
 from master.queries.registry import QueryRegistry
-from master.reconcile.assignments import begins_at_zero, keeps_results, result_channels
+from master.reconcile.assignments import keeps_results, result_channels
+from master.reconcile.inputs import begins_at_zero
 from master.records.model import QueryRecord, QueryState
 from master.results.decode import EndOfChannel, SentEpoch, arrow_stream
 from master.results.pull import (

@@ -77,7 +77,14 @@ METHODS: Mapping[str, Rule] = {
     **_rules("selat.v1.EventService", ListEvents=_LOOK, WatchEvents=_FOLLOW),
     **_rules("selat.v1.AdaptationService", ListDecisions=_LOOK, GetQueryHistory=_LOOK),
     # It has to be the caller's own query.
-    **_rules("selat.v1.HandoverService", MoveTask=_SUBMIT, ScaleStage=_SUBMIT, CallOffMove=_SUBMIT, ListMoves=_LOOK),
+    **_rules(
+        "selat.v1.HandoverService",
+        MoveTask=_SUBMIT,
+        ScaleStage=_SUBMIT,
+        CombineQuery=_SUBMIT,
+        CallOffMove=_SUBMIT,
+        ListMoves=_LOOK,
+    ),
     **_rules(
         "selat.v1.SiteService",
         Register=Rule(Right.SPEAK_FOR_SITE, _CHANGES, bound="site"),

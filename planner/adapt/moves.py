@@ -11,7 +11,7 @@ from planner.graph.ids import TaskId
 
 
 def task_moves(graph: Graph, option: Option, seen: Seen, links: Links) -> Mapping[TaskId, str]:
-    """The tasks that have to move, each with its new site; none, where more than moving has to be done.
+    """The tasks that have to move, each with its new site; none, where something else has to be done.
 
     Args:
         graph: the query's.
@@ -19,7 +19,7 @@ def task_moves(graph: Graph, option: Option, seen: Seen, links: Links) -> Mappin
         seen: what the tasks' states were at last.
         links: what states are sent over; the slowest transfer is as fast as can be.
     """
-    if option.action is not Action.REASSIGN:
+    if option.action not in (Action.REASSIGN, Action.REPLAN) or option.tree is not None:
         return {}
     moves: dict[TaskId, str] = {}
     for change in option.changes:

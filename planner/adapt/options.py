@@ -13,6 +13,7 @@ from planner.adapt.model import Group, Links, Node, Settings
 from planner.adapt.program import Placeable, place_together
 from planner.adapt.traffic import Look, sites_of
 from planner.values.links import Pair
+from planner.values.trees import Tree
 
 
 class Action(Enum):
@@ -55,6 +56,8 @@ class Option:
     """What people have to know of it."""
     without_state: bool = False
     """New tasks begin in the middle of their inputs: that is sooner than sending them what they lack."""
+    tree: Tree | None = None
+    """Over which sites partials are to go, where other tasks are to combine; None: those that run go on."""
 
     @property
     def text(self) -> str:

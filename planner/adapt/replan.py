@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import combinations, islice
 
 from planner.adapt.assign import Demand, Sites
@@ -18,6 +19,7 @@ from planner.adapt.model import Graph, Group, Links, Role
 from planner.adapt.options import Action, Change, Option, Room, mapped
 from planner.adapt.program import Placeable, Placed, latency_s, one_by_one, place_together
 from planner.adapt.traffic import Look, demand_of, sites_of
+from planner.values.trees import Tree
 
 _MOST_PLANS = 64
 _MOST_PROGRAMS = 6
@@ -35,35 +37,48 @@ def replan(look: Look, room: Room, *, factor: float = 1.0) -> Option | None:
     movable = [group for group in look.graph.groups if _moves(look.graph, group)]
     best: tuple[float, int, Option] | None = None
     share, time_s = settings.link_share, settings.program_s
-    for number, (operators, note) in enumerate(_promising(_plans(look, movable, factor), room, share)):
-        found = place_together(operators, room.slots, room.links, share=share, time_s=time_s)
+    for number, plan in enumerate(_promising(_plans(look, movable, factor), room, share)):
+        found = place_together(plan.operators, room.slots, room.links, share=share, time_s=time_s)
         if found is None or _as_it_is(look, found):
             continue
-        proposal = _option(look, found, room, note)
-        delay_s = _delay_s(operators, found.sites, room.links)
+        proposal = _option(look, found, room, plan)
+        delay_s = _delay_s(plan.operators, found.sites, room.links)
         if best is None or (delay_s, number) < best[:2]:
             best = (delay_s, number, proposal)
     return best[2] if best else None
 
 
-def _promising(
-    plans: Iterable[tuple[list[Placeable], str]], room: Room, share: float
-) -> list[tuple[list[Placeable], str]]:
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Operators of a query before they are placed."""
+
+    operators: list[Placeable]
+    between: Group | None = None
+    """The one that combines on the way; None: none does."""
+    part: tuple[str, ...] = ()
+    """The sites whose partials meet there."""
+
+    @property
+    def note(self) -> str:
+        return f"{' and '.join(self.part)} combined on the way" if self.part else ""
+
+
+def _promising(plans: Iterable[_Plan], room: Room, share: float) -> list[_Plan]:
     """The plans that have the least delay when their operators are placed one by one: each program takes its time."""
     ranked = []
-    for number, (operators, note) in enumerate(plans):
-        found = one_by_one(operators, room.slots, room.links, share=share)
-        delay_s = math.inf if found is None else _delay_s(operators, found.sites, room.links)
-        ranked.append((delay_s, number, operators, note))
-    ranked.sort(key=lambda plan: plan[:2])
-    return [(operators, note) for _, _, operators, note in ranked[:_MOST_PROGRAMS]]
+    for number, plan in enumerate(plans):
+        found = one_by_one(plan.operators, room.slots, room.links, share=share)
+        delay_s = math.inf if found is None else _delay_s(plan.operators, found.sites, room.links)
+        ranked.append((delay_s, number, plan))
+    ranked.sort(key=lambda one: one[:2])
+    return [plan for _, _, plan in ranked[:_MOST_PROGRAMS]]
 
 
-def _plans(look: Look, movable: list[Group], factor: float) -> Iterator[tuple[list[Placeable], str]]:
+def _plans(look: Look, movable: list[Group], factor: float) -> Iterator[_Plan]:
     plain = [_placeable(look, group, movable, factor) for group in movable]
     if not plain:
         return
-    yield plain, ""
+    yield _Plan(plain)
     for place, one in enumerate(plain):
         sources = sorted(one.demand.inputs)
         if len(sources) < 2 or not all(node.partials for node in look.graph.tasks(one.name)):
@@ -74,7 +89,7 @@ def _plans(look: Look, movable: list[Group], factor: float) -> Iterator[tuple[li
             if between is not None:
                 rest = {site: rate for site, rate in one.demand.inputs.items() if site not in part}
                 merge = Placeable(one.name, one.tasks, Demand(rest, one.demand.outputs), one.feeds)
-                yield [*plain[:place], between, merge, *plain[place + 1 :]], f"{' and '.join(part)} combined on the way"
+                yield _Plan([*plain[:place], between, merge, *plain[place + 1 :]], between.name, part)
 
 
 def _placeable(look: Look, group: Group, movable: list[Group], factor: float) -> Placeable:
@@ -123,7 +138,7 @@ def _as_it_is(look: Look, found: Placed) -> bool:
     return all(sites == sites_of(look.graph.tasks(group)) for group, sites in found.sites.items())
 
 
-def _option(look: Look, found: Placed, room: Room, note: str) -> Option:
+def _option(look: Look, found: Placed, room: Room, plan: _Plan) -> Option:
     changes, longest_s = [], 0.0
     for group, sites in sorted(found.sites.items()):
         tasks = look.graph.tasks(group)
@@ -131,7 +146,11 @@ def _option(look: Look, found: Placed, room: Room, note: str) -> Option:
         if tasks:
             longest_s = max(longest_s, mapped(look, group, sites, room.seeds).longest_s)
     adapt_s = room.settings.prepare_s + longest_s
-    return Option(Action.REPLAN, tuple(changes), adapt_s, room.settings.link_share, note=note)
+    tree = None
+    if plan.between is not None:
+        (at,) = found.sites[plan.between]
+        tree = Tree({site: at for site in plan.part if site != at})
+    return Option(Action.REPLAN, tuple(changes), adapt_s, room.settings.link_share, note=plan.note, tree=tree)
 
 
 def _delay_s(operators: list[Placeable], sites: Mapping[Group, Sites], links: Links) -> float:

@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import Enum
 
 from planner.graph.ids import TaskId
+from planner.graph.plan import PhysicalPlan
 from planner.values.stages import StageKind
 
 STATELESS = (StageKind.DERIVE, StageKind.COMBINE)
@@ -46,6 +47,16 @@ class Scaling:
     """The merge in parts."""
     sites: tuple[str, ...]
     """It has the site of each new part, in the order of their bins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swap:
+    """Other tasks combine what a MERGE reads: its successor reads them in the place of those that run."""
+
+    plan: PhysicalPlan
+    """The plan of the query from then on. All of its COMBINE stages run anew."""
+    note: str
+    """How partials are combined by it, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +104,8 @@ class Handover:
     SEEDING on, where something begins in the middle of its inputs."""
     fork: Fork | None = None
     """The query that goes on with another task than the successor; None: there is none."""
+    swap: Swap | None = None
+    """The successor reads other tasks that combine than the old task; None: it reads what the old task reads."""
 
     def at(self, step: Step, now: datetime, *, reason: str = "") -> Handover:
         return replace(self, step=step, since=now, reason=reason or self.reason)
@@ -112,7 +125,12 @@ class Handover:
     @property
     def begins_late(self) -> bool:
         """Return whether the successor, or what it reads, begins in the middle of its inputs."""
-        return self.without_state or self.scaling is not None
+        return self.without_state or self.reads_others
+
+    @property
+    def reads_others(self) -> bool:
+        """Return whether the successor reads other tasks than the old task, which begin beside those."""
+        return self.scaling is not None or self.swap is not None
 
     @property
     def step_since(self) -> datetime:
@@ -157,6 +175,8 @@ class Outcome:
     reason: str = ""
     scaling: Scaling | None = None
     fork: Fork | None = None
+    swapped: str = ""
+    """How partials were to be combined, for people; empty: as before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +234,10 @@ class Lineage:
         begun = Handover(generation, site, site, now, reason=reason, scaling=scaling)
         return replace(self, next_generation=generation + 1, handover=begun)
 
+    def begun(self, handover: Handover) -> Lineage:
+        """Return the lineage with a handover; its generation is one that no task in the place has had."""
+        return replace(self, next_generation=handover.generation + 1, handover=handover)
+
     def forked(self, site: str, fork: Fork, now: datetime, reason: str = "", *, without_state: bool = False) -> Lineage:
         """Return the lineage with a handover, at its site, in which one query gets a task of its own.
 
@@ -264,7 +288,8 @@ class Lineage:
         assert done is not None
         reason = "" if moved else done.reason
         sites = done.from_site, done.to_site
-        return Outcome(done.generation, *sites, done.asked_at, now, moved, reason, done.scaling, done.fork)
+        swapped = "" if done.swap is None else done.swap.note
+        return Outcome(done.generation, *sites, done.asked_at, now, moved, reason, done.scaling, done.fork, swapped)
 
 
 def place_of(task: TaskId) -> TaskId:

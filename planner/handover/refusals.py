@@ -51,6 +51,40 @@ class Move:
     """The versions of the agents that take part, by site, where they are not the master's."""
 
 
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What is known of the sites and tasks that take part where several tasks begin at once."""
+
+    unable: tuple[str, ...] = ()
+    """Sites of new tasks that take none."""
+    slots: Mapping[str, str] = field(default_factory=dict)
+    """Why sites have no slot for a new task."""
+    busy: tuple[str, ...] = ()
+    """Tasks that move, of those that take part."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """The versions of the agents that take part, by site, where they are not the master's."""
+
+
+def unready(around: Around) -> tuple[str, str] | None:
+    """Why the tasks cannot begin now, and what would be right; None: they can."""
+    if around.busy:
+        return f"{', '.join(around.busy)} is moving", "wait until that has ended"
+    if around.unable:
+        told = f"sites take no new tasks: {', '.join(around.unable)}; they are not heard, or draining"
+        return told, "look at SHOW SITES"
+    if around.slots:
+        told = "; ".join(f"{site}: {why}" for site, why in sorted(around.slots.items()))
+        return f"sites have no slot for another task: {told}", "name sites that have"
+    return _of_other_versions(around.versions)
+
+
+def _of_other_versions(versions: Mapping[str, str]) -> tuple[str, str] | None:
+    if not versions:
+        return None
+    others = ", ".join(f"{site} ({version})" for site, version in sorted(versions.items()))
+    return f"agents of another version than the master's take part: {others}", "upgrade them first"
+
+
 def is_movable(kind: StageKind, *, beside_source: bool) -> bool:
     """Return whether a task can be moved. All rows of its source would be sent after a COMBINE that reads one."""
     return kind in MOVABLE and not (kind is StageKind.COMBINE and beside_source)
@@ -75,10 +109,7 @@ def refusal(move: Move) -> tuple[str, str] | None:
         return f"site {move.to_site} has no slot for the task: {move.slots}", "name a site that has"
     if move.busy:
         return f"{', '.join(move.busy)}, next to it, is moving", "wait until that has ended"
-    if move.versions:
-        others = ", ".join(f"{site} ({version})" for site, version in sorted(move.versions.items()))
-        return f"agents of another version than the master's take part: {others}", "upgrade them first"
-    return None
+    return _of_other_versions(move.versions)
 
 
 def may_leave(kind: StageKind, lineage: Lineage, now: datetime, *, beside_source: bool = False) -> bool:

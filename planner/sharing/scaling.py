@@ -7,12 +7,13 @@ handover, once the old one has emitted all windows that a new part misses.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from planner.graph.ids import TaskId, VertexId
 from planner.graph.plan import Merge, PhysicalPlan, Stage
+from planner.handover.refusals import Around, unready
 from planner.sharing.deployment import Deployment, apart, is_apart
 from planner.sharing.running import Deployed, Running
 from planner.sharing.vertices import Vertex, VertexKind
@@ -32,14 +33,9 @@ class Scale:
     """Of the new parts."""
     sites: tuple[str, ...]
     """It has the site of each new part."""
-    unable: tuple[str, ...] = ()
-    """Sites among them that take no new tasks."""
-    slots: Mapping[str, str] = field(default_factory=dict)
-    """Why sites among them, and the one of the FINAL, have no slot."""
-    busy: tuple[str, ...] = ()
-    """Tasks that move, of the parts, what they read, the FINAL and what reads it."""
-    versions: Mapping[str, str] = field(default_factory=dict)
-    """The versions of the agents that take part, by site, where they are not the master's."""
+    around: Around = field(default_factory=Around)
+    """What is known of these sites and that of the FINAL, and of the parts, what they read, the FINAL and what reads
+    it."""
 
 
 def parts_of(query: str, stage: str, running: Running) -> tuple[Deployed, ...]:
@@ -70,7 +66,7 @@ def refusal(asked: Scale, parts: Sequence[Deployed], running: Running) -> tuple[
             f"the rows of {name} do not go to a FINAL task of their own",
             "parts can be changed of a merge planned with SET merge_parallelism whose only reader is a FINAL stage",
         )
-    return _unfit(asked, parts, running) or _unready(asked)
+    return _unfit(asked, parts, running) or unready(asked.around)
 
 
 def _unfit(asked: Scale, parts: Sequence[Deployed], running: Running) -> tuple[str, str] | None:
@@ -81,21 +77,6 @@ def _unfit(asked: Scale, parts: Sequence[Deployed], running: Running) -> tuple[s
         return f"other queries may share the parts of {name}", "submit the query with SET sharing = 'net'"
     if len(asked.sites) == len(parts) and asked.sites == tuple(running.site(one.id) for one in parts):
         return f"{name} has {len(parts)} parts at these sites already", "name another number, or other sites"
-    return None
-
-
-def _unready(asked: Scale) -> tuple[str, str] | None:
-    if asked.busy:
-        return f"{', '.join(asked.busy)} is moving", "wait until that has ended"
-    if asked.unable:
-        told = f"sites take no new tasks: {', '.join(asked.unable)}; they are not heard, or draining"
-        return told, "look at SHOW SITES"
-    if asked.slots:
-        told = "; ".join(f"{site}: {why}" for site, why in sorted(asked.slots.items()))
-        return f"sites have no slot for another task: {told}", "name sites that have"
-    if asked.versions:
-        others = ", ".join(f"{site} ({version})" for site, version in sorted(asked.versions.items()))
-        return f"agents of another version than the master's take part: {others}", "upgrade them first"
     return None
 
 

@@ -67,6 +67,8 @@ class TaskMove:
     """The new task gets no state; it is known while the move is under way."""
     alone: bool = False
     """The query gets a task of its own, in the place of one that it shares; false: the task moves for all queries."""
+    combined_by: str = ""
+    """It has the tasks that combine what the new task reads, where they are others; empty: they are not."""
 
 
 def task_move(message: pb.TaskMove) -> TaskMove:
@@ -83,6 +85,7 @@ def task_move(message: pb.TaskMove) -> TaskMove:
         part_sites=tuple(message.part_sites),
         without_state=message.without_state,
         alone=message.alone,
+        combined_by=message.combined_by,
     )
 
 
@@ -124,6 +127,19 @@ class MoveCalls(Calls):
         """
         request = pb.ScaleStageRequest(query=query, stage=stage, parts=parts, sites=sites)
         return task_move(self._session.ask(self._session.handovers.ScaleStage, request).move)
+
+    def combine_query(self, query: str, tree: str = "auto") -> TaskMove:
+        """Have the sites of a running query combine their partials of a window; returns once that is stored.
+
+        Args:
+            query: its id, the beginning of it, or its name.
+            tree: over which sites combined groups go, as `SET combine_tree` has it.
+
+        The move that is returned is that of the merge. Raises StatementError (HANDOVER_REFUSED) when the query cannot
+        go on so now, NotFound for an unknown query.
+        """
+        request = pb.CombineQueryRequest(query=query, tree=tree)
+        return task_move(self._session.ask(self._session.handovers.CombineQuery, request).move)
 
     def call_off_move(self, query: str, stage: str) -> TaskMove:
         """Roll the move of a task back, unless the old task has handed over already; returns the move as it is then.

@@ -179,6 +179,49 @@ class ScaleStageResponse(_message.Message):
 Global___ScaleStageResponse: _TypeAlias = ScaleStageResponse  # noqa: Y015
 
 @_typing.final
+class CombineQueryRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUERY_FIELD_NUMBER: _builtins.int
+    TREE_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    tree: _builtins.str
+    """Over which sites combined groups go, as SET combine_tree has it: `auto`, `off`, or ways as `eu-west > eu-central`. Empty: auto."""
+    def __init__(
+        self,
+        *,
+        query: _builtins.str = ...,
+        tree: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["query", b"query", "tree", b"tree"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CombineQueryRequest: _TypeAlias = CombineQueryRequest  # noqa: Y015
+
+@_typing.final
+class CombineQueryResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MOVE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def move(self) -> Global___TaskMove: ...
+    def __init__(
+        self,
+        *,
+        move: Global___TaskMove | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["move", b"move"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["move", b"move"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CombineQueryResponse: _TypeAlias = CombineQueryResponse  # noqa: Y015
+
+@_typing.final
 class CallOffMoveRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -278,6 +321,7 @@ class TaskMove(_message.Message):
     PART_SITES_FIELD_NUMBER: _builtins.int
     WITHOUT_STATE_FIELD_NUMBER: _builtins.int
     ALONE_FIELD_NUMBER: _builtins.int
+    COMBINED_BY_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     stage: _builtins.str
     """As in `m1.p0`."""
@@ -295,6 +339,8 @@ class TaskMove(_message.Message):
     """The new task begins in the middle of the inputs, and gets no state."""
     alone: _builtins.bool
     """The query gets a task of its own, in the place of one that it shares."""
+    combined_by: _builtins.str
+    """Set when the new task reads other tasks that combine: these, as in `c1 at asia, eu; c2 at us`."""
     @_builtins.property
     def part_sites(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -312,10 +358,11 @@ class TaskMove(_message.Message):
         part_sites: _abc.Iterable[_builtins.str] | None = ...,
         without_state: _builtins.bool = ...,
         alone: _builtins.bool = ...,
+        combined_by: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alone", b"alone", "asked_at_us", b"asked_at_us", "from_site", b"from_site", "part_sites", b"part_sites", "query_id", b"query_id", "reason", b"reason", "scaled_stage", b"scaled_stage", "since_us", b"since_us", "stage", b"stage", "step", b"step", "to_site", b"to_site", "without_state", b"without_state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alone", b"alone", "asked_at_us", b"asked_at_us", "combined_by", b"combined_by", "from_site", b"from_site", "part_sites", b"part_sites", "query_id", b"query_id", "reason", b"reason", "scaled_stage", b"scaled_stage", "since_us", b"since_us", "stage", b"stage", "step", b"step", "to_site", b"to_site", "without_state", b"without_state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -45,6 +45,11 @@ class HandoverServiceStub:
                 request_serializer=selat_dot_v1_dot_handover__pb2.ScaleStageRequest.SerializeToString,
                 response_deserializer=selat_dot_v1_dot_handover__pb2.ScaleStageResponse.FromString,
                 _registered_method=True)
+        self.CombineQuery = channel.unary_unary(
+                '/selat.v1.HandoverService/CombineQuery',
+                request_serializer=selat_dot_v1_dot_handover__pb2.CombineQueryRequest.SerializeToString,
+                response_deserializer=selat_dot_v1_dot_handover__pb2.CombineQueryResponse.FromString,
+                _registered_method=True)
         self.CallOffMove = channel.unary_unary(
                 '/selat.v1.HandoverService/CallOffMove',
                 request_serializer=selat_dot_v1_dot_handover__pb2.CallOffMoveRequest.SerializeToString,
@@ -70,6 +75,13 @@ class HandoverServiceServicer:
 
     def ScaleStage(self, request, context):
         """Asks for another number of parts of a merge. It is stored when this returns, and goes on by itself as a move of the FINAL task does.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CombineQuery(self, request, context):
+        """Asks that sites combine their partials of a query's windows, in this way. It is stored when this returns, and goes on by itself as a move of the merge does.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -101,6 +113,11 @@ def add_HandoverServiceServicer_to_server(servicer, server):
                     servicer.ScaleStage,
                     request_deserializer=selat_dot_v1_dot_handover__pb2.ScaleStageRequest.FromString,
                     response_serializer=selat_dot_v1_dot_handover__pb2.ScaleStageResponse.SerializeToString,
+            ),
+            'CombineQuery': grpc.unary_unary_rpc_method_handler(
+                    servicer.CombineQuery,
+                    request_deserializer=selat_dot_v1_dot_handover__pb2.CombineQueryRequest.FromString,
+                    response_serializer=selat_dot_v1_dot_handover__pb2.CombineQueryResponse.SerializeToString,
             ),
             'CallOffMove': grpc.unary_unary_rpc_method_handler(
                     servicer.CallOffMove,
@@ -168,6 +185,33 @@ class HandoverService:
             '/selat.v1.HandoverService/ScaleStage',
             selat_dot_v1_dot_handover__pb2.ScaleStageRequest.SerializeToString,
             selat_dot_v1_dot_handover__pb2.ScaleStageResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CombineQuery(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/selat.v1.HandoverService/CombineQuery',
+            selat_dot_v1_dot_handover__pb2.CombineQueryRequest.SerializeToString,
+            selat_dot_v1_dot_handover__pb2.CombineQueryResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,8 @@ class HandoverServiceStub:
     """Asks for the move of a task. It is stored when this returns, and goes on by itself."""
     ScaleStage: _grpc.UnaryUnaryMultiCallable[_handover_pb2.ScaleStageRequest, _handover_pb2.ScaleStageResponse]
     """Asks for another number of parts of a merge. It is stored when this returns, and goes on by itself as a move of the FINAL task does."""
+    CombineQuery: _grpc.UnaryUnaryMultiCallable[_handover_pb2.CombineQueryRequest, _handover_pb2.CombineQueryResponse]
+    """Asks that sites combine their partials of a query's windows, in this way. It is stored when this returns, and goes on by itself as a move of the merge does."""
     CallOffMove: _grpc.UnaryUnaryMultiCallable[_handover_pb2.CallOffMoveRequest, _handover_pb2.CallOffMoveResponse]
     """Rolls a move back, unless the old task has handed over already."""
     ListMoves: _grpc.UnaryUnaryMultiCallable[_handover_pb2.ListMovesRequest, _handover_pb2.ListMovesResponse]
@@ -51,6 +53,8 @@ class HandoverServiceAsyncStub(HandoverServiceStub):
     """Asks for the move of a task. It is stored when this returns, and goes on by itself."""
     ScaleStage: _aio.UnaryUnaryMultiCallable[_handover_pb2.ScaleStageRequest, _handover_pb2.ScaleStageResponse]  # type: ignore[assignment]
     """Asks for another number of parts of a merge. It is stored when this returns, and goes on by itself as a move of the FINAL task does."""
+    CombineQuery: _aio.UnaryUnaryMultiCallable[_handover_pb2.CombineQueryRequest, _handover_pb2.CombineQueryResponse]  # type: ignore[assignment]
+    """Asks that sites combine their partials of a query's windows, in this way. It is stored when this returns, and goes on by itself as a move of the merge does."""
     CallOffMove: _aio.UnaryUnaryMultiCallable[_handover_pb2.CallOffMoveRequest, _handover_pb2.CallOffMoveResponse]  # type: ignore[assignment]
     """Rolls a move back, unless the old task has handed over already."""
     ListMoves: _aio.UnaryUnaryMultiCallable[_handover_pb2.ListMovesRequest, _handover_pb2.ListMovesResponse]  # type: ignore[assignment]
@@ -74,6 +78,14 @@ class HandoverServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_handover_pb2.ScaleStageResponse, _abc.Awaitable[_handover_pb2.ScaleStageResponse]]:
         """Asks for another number of parts of a merge. It is stored when this returns, and goes on by itself as a move of the FINAL task does."""
+
+    @_abc_1.abstractmethod
+    def CombineQuery(
+        self,
+        request: _handover_pb2.CombineQueryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_handover_pb2.CombineQueryResponse, _abc.Awaitable[_handover_pb2.CombineQueryResponse]]:
+        """Asks that sites combine their partials of a query's windows, in this way. It is stored when this returns, and goes on by itself as a move of the merge does."""
 
     @_abc_1.abstractmethod
     def CallOffMove(

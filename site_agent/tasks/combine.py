@@ -34,7 +34,7 @@ from site_agent.base.json import Json
 from site_agent.channels.log import ChannelLog
 from site_agent.port import PortBatch, Waiting
 from site_agent.tasks.context import TaskContext
-from site_agent.tasks.handover.beginning import goes_on
+from site_agent.tasks.handover.beginning import goes_on, whole_after_us
 from site_agent.tasks.handover.ending import Ending, release_inputs
 from site_agent.tasks.held import EVERYTHING_US, HeldGroups, without_numbers
 from site_agent.tasks.holding import HoldingTask
@@ -63,7 +63,9 @@ class CombineTask(HoldingTask):
 
     @property
     def handover(self) -> HandoverReport | None:
-        return self._ending.report()
+        report = self._ending.report()
+        whole_us = whole_after_us(self._inputs, self._checkpoint, self._port.missed_inputs)
+        return report if whole_us is None else replace(report or HandoverReport(), whole_after_us=whole_us)
 
     @property
     def goes_on(self) -> bool:

@@ -8,7 +8,6 @@ from functools import partial
 
 import pyarrow as pa
 
-from contract.tasks import ReadFrom
 from machine.faults import reached
 from site_agent.base.faults import FaultPoint
 from site_agent.channels.manifest import EpochManifest
@@ -18,6 +17,7 @@ from site_agent.state.segments import without_bins
 from site_agent.tasks.checkpoint import Checkpoint, Closing, Succession
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.emission import Emission, Emitted, age
+from site_agent.tasks.handover.beginning import whole_after_us
 from site_agent.tasks.merge_state import MergeState
 from site_agent.tasks.progress import Sample, Totals
 from site_agent.tasks.spec import InputSpec, WindowSpec
@@ -169,15 +169,7 @@ class GatheringTask(PortTask):
 
     @property
     def _whole_after_us(self) -> int | None:
-        """All windows that end later are emitted, or will be, even after a crash; None: that is not known yet.
-
-        It is known when each input has said how far its rows went before the first epoch that was taken.
-        """
-        stored = self._checkpoint
-        began = any(item.read_from is ReadFrom.OLDEST for item in self._inputs)
-        if not began or not stored.number or stored.watermark_us is None or self._port.missed_inputs:
-            return None
-        return stored.closed_us
+        return whole_after_us(self._inputs, self._checkpoint, self._port.missed_inputs)
 
     async def _combined(self, sql: str, rows: pa.Table) -> pa.Table:
         """Fewer partials of the same."""

@@ -10,7 +10,12 @@ from tests.handovers.run import play
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(400)]
 
-SAMPLE = ((Kind.ALONE, "none"), (Kind.SHARED, "old dies at seed-stored"))
+SAMPLE = (
+    (Kind.ALONE, "none"),
+    (Kind.SHARED, "old dies at seed-stored"),
+    (Kind.SWAP, "none"),
+    (Kind.SWAP, "old and new"),
+)
 
 
 @pytest.mark.parametrize(("kind", "fault"), SAMPLE)

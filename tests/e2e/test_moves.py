@@ -55,19 +55,21 @@ class Journey:
     They share nothing, or else the merge of one that is the same.
     """
 
-    def __init__(self, scene: Scene, client: selat.Client, name: str, directory: Path, *, shared: bool = False) -> None:
+    def __init__(
+        self, scene: Scene, client: selat.Client, name: str, directory: Path, *, sharing: str = "no-share"
+    ) -> None:
         self._client = client
         self._name = name
         self._db = oracle.connect(scene.dataset)
         self._directory = directory
         declare_pushed(client, name)
-        client.sql(f"SET sharing = '{'max-share' if shared else 'no-share'}'")
+        client.sql(f"SET sharing = '{sharing}'")
         text = COUNTS.replace(STREAM, name)
         client.sql(
             f"CREATE SINK sink_{name} AT asia "
             f"WITH ('connector' = 'parquet', 'path' = '{directory}', 'roll_interval' = '1 second')"
         )
-        self.first = client.sql(text) if shared else None
+        self.first = client.sql(text) if sharing == "max-share" else None
         read, self.writing = client.sql(text), insert(client, f"sink_{name}", text)
         assert isinstance(read, selat.Query)
         self.read = read
@@ -99,6 +101,10 @@ class Journey:
     def move_alone(self, query: selat.Query, site: str) -> TaskMove:
         """Have a query go on with a merge of its own in the place of the shared one."""
         return self._client.move_task(query.id, "m1", site, alone=True)
+
+    def combine(self, tree: str) -> list[TaskMove]:
+        """Have the sites of both queries combine over other sites, at the same time."""
+        return [self._client.combine_query(query.id, tree) for query in (self.read, self.writing)]
 
     def merges(self) -> set[str]:
         """Return the tasks that merge for the two queries, with their sites."""
@@ -173,7 +179,7 @@ def test_a_merge_moves_without_state_while_rows_come(calm: Scene, calm_client: s
 def test_one_of_two_queries_goes_on_by_itself_while_rows_come(
     calm: Scene, calm_client: selat.Client, tmp_path: Path, who: str
 ) -> None:
-    journey = Journey(calm, calm_client, f"forked_{who}", tmp_path / "sink", shared=True)
+    journey = Journey(calm, calm_client, f"forked_{who}", tmp_path / "sink", sharing="max-share")
     journey.push(0, 8)
     assert len(journey.merges()) == 1
     begun = [journey.move_alone(journey.read if who == "reader" else journey.writing, "asia")]
@@ -185,6 +191,20 @@ def test_one_of_two_queries_goes_on_by_itself_while_rows_come(
     journey.finish()
     assert isinstance(journey.first, selat.Query)
     assert rows_of(journey.first.results().arrow()) == rows_of(journey.reader.table)
+
+
+def test_sites_combine_in_other_ways_while_rows_come(calm: Scene, calm_client: selat.Client, tmp_path: Path) -> None:
+    journey = Journey(calm, calm_client, "recombined", tmp_path / "sink", sharing="net")
+    parts = iter(range(20))
+    journey.push(next(parts), 20)
+    for tree in ("off", "eu > asia", "off"):
+        begun = journey.combine(tree)
+        for _ in range(6):
+            journey.push(next(parts), 20)
+        journey.moved(begun)
+        assert {task.stage_id for task in journey.read.info().tasks} >= {"s1", "c1", "m1"}
+    journey.push(next(parts), 20)
+    journey.finish()
 
 
 @pytest.mark.long

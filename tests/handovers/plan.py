@@ -28,6 +28,8 @@ class Kind(Enum):
     """A merge that two queries share moves."""
     ALONE = "alone"
     """One of two queries that share a merge goes on with one of its own."""
+    SWAP = "swap"
+    """Other tasks combine what a merge reads, over a site between."""
 
     @property
     def has_seed(self) -> bool:
@@ -37,7 +39,7 @@ class Kind(Enum):
     @property
     def needs_rows(self) -> bool:
         """Return whether it waits for windows to close."""
-        return self in (Kind.LATE, Kind.SPLIT, Kind.JOIN, Kind.ALONE)
+        return self in (Kind.LATE, Kind.SPLIT, Kind.JOIN, Kind.ALONE, Kind.SWAP)
 
 
 class Role(Enum):
@@ -120,8 +122,18 @@ class Plan:
     lasts_s: float
 
 
-PAIRS = tuple((kind, fault) for fault in FAULTS for kind in Kind if kind.has_seed or not fault.of_seeds)
+_LATER = (Kind.SWAP,)
+"""These came when others had been played: the seeds of those stay what they were."""
+PAIRS = tuple(
+    (kind, fault)
+    for kinds in ([kind for kind in Kind if kind not in _LATER], _LATER)
+    for fault in FAULTS
+    for kind in kinds
+    if kind.has_seed or not fault.of_seeds
+)
 """All that can come together. As many seeds in a row have each pair once."""
+TAKE_OVER = ("takeover-marked", "channel-begun")
+"""The points of a task that takes over."""
 
 
 def draw(seed: int) -> Plan:

@@ -12,7 +12,7 @@ from tests.e2e.cluster import left_of, wait_until
 from tests.e2e.dataset import SITES
 from tests.e2e.faults import Scene
 from tests.e2e.pushing import PATIENCE
-from tests.handovers.plan import Plan, Role, Rows
+from tests.handovers.plan import TAKE_OVER, Kind, Plan, Role, Rows
 from tests.handovers.report import Run
 from tests.handovers.scenes import READER, SOURCE, Stream
 from tests.handovers.strike import Strike
@@ -38,8 +38,11 @@ def play(scene: Scene, plan: Plan) -> Run:
             stream.push(part, PARTS)
         stream.until_rows_are_out()
         old = stream.place()[2]
-        new = next(site for site in reversed(SITES) if site != old)
-        strike = Strike(scene, plan, {Role.OLD: old, Role.NEW: new, Role.READER: READER, Role.SOURCE: SOURCE})
+        taken = (old, SOURCE) if plan.kind is Kind.SWAP else (old,)
+        new = next(site for site in reversed(SITES) if site not in taken)
+        # A merge stays where it is when others combine before it.
+        heir = old if plan.kind is Kind.SWAP and plan.fault.point in TAKE_OVER else new
+        strike = Strike(scene, plan, {Role.OLD: old, Role.NEW: heir, Role.READER: READER, Role.SOURCE: SOURCE})
         strike.arm()
         await_everything(scene)
         move, asked_s = stream.ask(plan.kind, new), time.monotonic()

@@ -49,6 +49,7 @@ SHAPES: Mapping[Kind, Shape] = {
     Kind.DERIVE: Shape((COUNTS_CASE, HAVING_CASE), "d", settings=_SHARED),
     Kind.SHARED: Shape((COUNTS_CASE, COUNTS_CASE), "m", of=0, settings=_SHARED),
     Kind.ALONE: Shape((COUNTS_CASE, COUNTS_CASE), "m", settings=_SHARED),
+    Kind.SWAP: Shape((COUNTS_CASE,), "m", settings="SET sharing = 'net'"),
 }
 
 
@@ -105,6 +106,7 @@ class Stream:
             Kind.SPLIT: lambda: self._client.scale_stage(query.id, stage, 4, [to_site, READER]),
             Kind.JOIN: lambda: self._client.scale_stage(query.id, stage, 1, [to_site]),
             Kind.ALONE: lambda: self._client.move_task(query.id, stage, to_site, alone=True),
+            Kind.SWAP: lambda: self._client.combine_query(query.id, f"{SOURCE} > {to_site}"),
         }
         try:
             return patiently(asks.get(kind, lambda: self._client.move_task(query.id, name, to_site)))

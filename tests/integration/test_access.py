@@ -96,6 +96,7 @@ ALLOWED = {
     "AdaptationService/ListDecisions": LOOKERS,
     "HandoverService/MoveTask": SUBMITTERS,
     "HandoverService/ScaleStage": SUBMITTERS,
+    "HandoverService/CombineQuery": SUBMITTERS,
     "HandoverService/CallOffMove": SUBMITTERS,
     "HandoverService/ListMoves": LOOKERS,
     "AdaptationService/GetQueryHistory": LOOKERS,

@@ -12,7 +12,7 @@ import grpc.aio
 import pyarrow as pa
 
 from selat.v1 import handover_pb2, handover_pb2_grpc, query_pb2, query_pb2_grpc
-from tests.simulation.faults import Move, Scale
+from tests.simulation.faults import Combine, Move, Scale
 from tests.simulation.loop import Process
 from tests.simulation.plan import faults_end_s
 from tests.simulation.producer import OPTIONS, RETRY_S, Producer
@@ -186,7 +186,13 @@ class Client:
         await self._order("ScaleStage", request, self._moves)
         await self._call_off(order, stage)
 
-    async def _call_off(self, order: Move | Scale, stage: str) -> None:
+    async def combine(self, order: Combine) -> None:
+        """Have the sites of a query combine in another way, if they can; call it off after a while, if so ordered."""
+        request = handover_pb2.CombineQueryRequest(query=order.query, tree=order.tree)
+        await self._order("CombineQuery", request, self._moves)
+        await self._call_off(order, "m1")
+
+    async def _call_off(self, order: Move | Scale | Combine, stage: str) -> None:
         if order.called_off_s is not None:
             await asyncio.sleep(order.called_off_s)
             called_off = handover_pb2.CallOffMoveRequest(query=order.query, stage=stage)

@@ -176,7 +176,19 @@ class Scale:
     """The client calls it off after so long; None: it does not."""
 
 
-Order = Pause | Cancel | Declare | Lease | Move | Scale
+@dataclass(frozen=True, slots=True)
+class Combine:
+    """The client has the sites of a query combine in another way."""
+
+    at_s: float
+    query: str
+    tree: str
+    """Over which sites groups go, as `SET combine_tree` has it."""
+    called_off_s: float | None = None
+    """The client calls it off after so long; None: it does not."""
+
+
+Order = Pause | Cancel | Declare | Lease | Move | Scale | Combine
 """What clients ask of the master beside results."""
 Fault = Kill | KillAtPoint | Cut | Break | Silence | Full | Failing | Damage | Slow | SetClock | Leave | Order
 """What happens beside the rows."""

@@ -9,6 +9,7 @@ from tests.simulation.client import Client
 from tests.simulation.faults import (
     Break,
     Cancel,
+    Combine,
     Cut,
     Damage,
     Declare,
@@ -68,6 +69,8 @@ def _ordered(client: Client, frameworks: Frameworks, order: Order) -> Coroutine[
             return client.move(order)
         case Scale():
             return client.scale(order)
+        case Combine():
+            return client.combine(order)
         case Lease():
             return frameworks.lease(order)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from tests.simulation.faults import Fault, Move, Scale
-from tests.simulation.plan import FIRST_FAULT_S, SITES, Plan, faults_begin_until_s, trouble
+from tests.simulation.faults import Combine, Fault, Move, Scale
+from tests.simulation.plan import FIRST_FAULT_S, SITES, Plan, drawn_tree, faults_begin_until_s, trouble
 from tests.simulation.workload import AGAIN, ALL_GROUPS, ELSEWHERE
 
 QUERIES = ("by_site", "distinct", "rows", "sliding", "taps", "windows")
@@ -58,3 +58,31 @@ def _order(plan: Plan, random: Random, at_s: float) -> Fault:
         return Scale(at_s, plan.queries[-1], place, random.randrange(1, 5), sites, called_off_s)
     late, alone = random.random() < 0.4, query in AGAIN and random.random() < 0.6
     return Move(at_s, query, place, random.choice(plan.sites), called_off_s, late, alone)
+
+
+def recombined(seed: int) -> Plan:
+    """The plan of a seed in which sites combine in other ways again and again, and merges move between."""
+    random = Random(f"{seed}/recombined")
+    sites = SITES[: random.choice((2, 3, 3))]
+    plan = Plan(
+        seed,
+        sites=sites,
+        queries=tuple(random.sample(("by_site", "elsewhere", "sliding", "taps", "windows"), random.choice((1, 2)))),
+        rows=random.choice((120, 240)),
+        rest_s=random.choice((0.02, 0.2)),
+        combine=random.random() < 0.5,
+        tight=random.random() < 0.3,
+        budget_bytes=random.choice((1 << 30, 1 << 30, 2_000)),
+    )
+    faults: list[Fault] = []
+    at_s, every_s = FIRST_FAULT_S + 2, random.choice((4.0, 10.0))
+    while (at_s := at_s + random.expovariate(1 / every_s)) < faults_begin_until_s(plan):
+        called_off_s = 8 * random.random() if random.random() < 0.1 else None
+        query = random.choice(plan.queries)
+        if random.random() < 0.7:
+            faults.append(Combine(at_s, query, drawn_tree(random, sites), called_off_s))
+        else:
+            faults.append(Move(at_s, query, random.random(), random.choice(sites), called_off_s, random.random() < 0.4))
+    for _ in range(random.choice((0, 0, 1, 2, 4))):
+        faults += trouble(plan, random, random.uniform(FIRST_FAULT_S, faults_begin_until_s(plan)))
+    return replace(plan, faults=tuple(faults))

@@ -13,6 +13,7 @@ from site_agent.base.faults import FaultPoint as AgentPoint
 from tests.simulation.faults import (
     Break,
     Cancel,
+    Combine,
     Cut,
     Damage,
     Declare,
@@ -161,7 +162,11 @@ def drawn(seed: int) -> Plan:
 
 def _tree(seed: int, sites: tuple[str, ...]) -> str:
     """Over which sites combined groups go; of every second seed, as the placer decides."""
-    random = Random(f"{seed}/tree")
+    return drawn_tree(Random(f"{seed}/tree"), sites)
+
+
+def drawn_tree(random: Random, sites: tuple[str, ...]) -> str:
+    """Over which sites combined groups go; empty: as the placer decides."""
     between, *others = random.sample(sites, len(sites))
     shapes = ["", "", ", ".join(f"{site} > {between}" for site in others), " > ".join((*others, between))]
     return random.choice(shapes)
@@ -276,6 +281,9 @@ def _lease(plan: Plan, random: Random, at_s: float) -> Fault:
 def _move(plan: Plan, random: Random, at_s: float) -> Fault:
     called_off_s = random.choice((None, None, None, 8 * random.random()))
     query, place, site = random.choice(plan.queries), random.random(), random.choice(plan.sites)
+    combined = Random(f"{plan.seed}/combine/{at_s}")
+    if plan.sharing == "net" and combined.random() < 0.3:
+        return Combine(at_s, query, drawn_tree(combined, plan.sites), called_off_s)
     # Of its own, so that what was drawn before merges could have other parts stays as it was.
     own = Random(f"{plan.seed}/scale/{at_s}")
     if plan.parts > 1 and own.random() < 0.6:

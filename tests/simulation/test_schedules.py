@@ -15,7 +15,7 @@ from tests.simulation.bugs import BUGS, Bug, edited
 from tests.simulation.faults import Cut, Fault, Kill, KillAtPoint, Silence
 from tests.simulation.found import FOUND
 from tests.simulation.guard import LeakError, closed
-from tests.simulation.moving import moving
+from tests.simulation.moving import moving, recombined
 from tests.simulation.plan import MASTER, Feature, Plan, drawn
 from tests.simulation.report import bugs_section, readable, record
 from tests.simulation.shrink import fewest, shrunk
@@ -26,6 +26,7 @@ SCHEDULES = 400
 FIRST_SEED = 1
 SCHEDULES_OF_STEPS = 20
 SCHEDULES_OF_MOVES = 60
+SCHEDULES_OF_SWAPS = 30
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -69,6 +70,13 @@ def test_tasks_that_move_all_the_time_lose_and_double_nothing() -> None:
     failed = [readable(outcome) for outcome in outcomes if outcome.failed is not None]
     assert failed == [], "\n\n".join(failed)
     assert sum(outcome.takeovers for outcome in outcomes) > SCHEDULES_OF_MOVES
+
+
+def test_sites_that_combine_in_other_ways_all_the_time_lose_and_double_nothing() -> None:
+    outcomes = list(played([recombined(FIRST_SEED + number) for number in range(SCHEDULES_OF_SWAPS)]))
+    failed = [readable(outcome) for outcome in outcomes if outcome.failed is not None]
+    assert failed == [], "\n\n".join(failed)
+    assert sum(outcome.takeovers for outcome in outcomes) > SCHEDULES_OF_SWAPS
 
 
 def test_seeds_draw_every_kind_of_trouble() -> None:

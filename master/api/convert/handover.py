@@ -45,7 +45,10 @@ def move_to_proto(lineage: Lineage, *, runs: bool = True) -> pb.TaskMove | None:
     }
     if scaling is not None:
         named |= {"scaled_stage": scaling.stage, "part_sites": scaling.sites}
+    if last is not None and last.swapped:
+        named["combined_by"] = last.swapped
     if under_way is not None:
+        named["combined_by"] = "" if under_way.swap is None else under_way.swap.note
         return pb.TaskMove(
             **named,
             without_state=under_way.without_state,

@@ -8,11 +8,14 @@ import grpc.aio
 
 from master.access.ownership import own
 from master.api.convert.handover import move_to_proto, query_of
+from master.planning.recombining import Recombiner
+from master.planning.settings import checked_setting, tree_of
 from master.queries.lineages import Lineages
 from master.queries.registry import QueryRegistry
 from master.reconcile.handovers import Handovers
 from master.reconcile.places import place_in
 from planner.graph.ids import TaskId
+from planner.values.trees import AUTO
 from selat.v1 import handover_pb2 as pb
 from selat.v1 import handover_pb2_grpc
 
@@ -20,8 +23,11 @@ Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class HandoverServicer(handover_pb2_grpc.HandoverServiceServicer):
-    def __init__(self, handovers: Handovers, lineages: Lineages, queries: QueryRegistry) -> None:
+    def __init__(
+        self, handovers: Handovers, lineages: Lineages, queries: QueryRegistry, recombiner: Recombiner
+    ) -> None:
         self._handovers = handovers
+        self._recombiner = recombiner
         self._lineages = lineages
         self._queries = queries
 
@@ -38,6 +44,14 @@ class HandoverServicer(handover_pb2_grpc.HandoverServiceServicer):
         record = own(self._queries.find(request.query))
         lineage = self._handovers.scale(record.id, request.stage, request.parts, request.sites, "asked for")
         return pb.ScaleStageResponse(move=move_to_proto(lineage))
+
+    async def CombineQuery(self, request: pb.CombineQueryRequest, context: Context) -> pb.CombineQueryResponse:  # noqa: N802
+        record = own(self._queries.find(request.query))
+        _, text = checked_setting("combine_tree", request.tree or AUTO)
+        wanted = await self._recombiner.planned(record, tree_of(text))
+        # It may have changed meanwhile.
+        lineage = self._handovers.swap(self._queries.get(record.id), wanted, "asked for")
+        return pb.CombineQueryResponse(move=move_to_proto(lineage))
 
     async def CallOffMove(self, request: pb.CallOffMoveRequest, context: Context) -> pb.CallOffMoveResponse:  # noqa: N802
         place = self._changing(request.query, request.stage) or self._place(request.query, request.stage)

@@ -1,4 +1,5 @@
-"""`selat query move`, `scale`, `moves`: tasks that go on elsewhere, or in other parts, while their query runs."""
+"""`selat query move`, `scale`, `combine`, `moves`: tasks that go on elsewhere, in other parts, or behind others that
+combine, while their query runs."""
 
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ MOVE_FIELDS: tuple[Field[TaskMove], ...] = (
     Field("part_sites", lambda m: list(m.part_sites), lambda m: ", ".join(m.part_sites)),
     Field("without_state", lambda m: m.without_state),
     Field("alone", lambda m: m.alone),
+    Field("combined_by", lambda m: m.combined_by),
 )
 
 _TOLD = {
@@ -63,6 +65,14 @@ _TOLD_OF_PARTS = {
     MoveStep.STARTED: "the new parts begin beside the old ones",
     MoveStep.SEEDING: "the windows that are open close in the old parts",
     MoveStep.BACK: "the new parts go; the old ones run on",
+    MoveStep.MOVED: "done",
+}
+_TOLD_OF_COMBINES = {
+    **_TOLD,
+    MoveStep.REGISTERED: "the sources are asked to keep what the new tasks need",
+    MoveStep.STARTED: "the tasks that combine begin beside what runs",
+    MoveStep.SEEDING: "the windows that are open close in the old merge",
+    MoveStep.BACK: "the new tasks go; the old ones run on",
     MoveStep.MOVED: "done",
 }
 
@@ -110,11 +120,7 @@ def move(  # noqa: PLR0913 - one per argument and option
             begun = client.move_task(query, stage, site, without_state=without_state, alone=alone)
         else:
             begun = client.call_off_move(query, stage)
-        last = _followed(app, client, begun) if wait else begun
-        if app.format is not Format.TABLE or not wait:
-            show_one(app, MOVE_FIELDS, last, _line)
-        if wait and last.step is not (MoveStep.ROLLED_BACK if call_off else MoveStep.MOVED):
-            raise click.exceptions.Exit(1)
+        _show(app, client, begun, wait=wait, call_off=call_off)
 
 
 @click.command()
@@ -148,11 +154,41 @@ def scale(  # noqa: PLR0913 - one per argument and option
             begun = client.scale_stage(query, stage, parts, named)
         else:
             begun = client.call_off_move(query, stage)
-        last = _followed(app, client, begun) if wait else begun
-        if app.format is not Format.TABLE or not wait:
-            show_one(app, MOVE_FIELDS, last, _line)
-        if wait and last.step is not (MoveStep.ROLLED_BACK if call_off else MoveStep.MOVED):
-            raise click.exceptions.Exit(1)
+        _show(app, client, begun, wait=wait, call_off=call_off)
+
+
+@click.command()
+@click.argument("query")
+@click.option(
+    "--tree", default="auto", show_default=True, help="Over which sites groups go, as SET combine_tree has it."
+)
+@click.option("--call-off", is_flag=True, help="Go on as before, unless the new merge has taken over already.")
+@click.option("--wait/--no-wait", default=True, help="Show each step until it is done, or return at once.")
+@settings_options
+@pass_app
+def combine(app: App, query: str, tree: str, call_off: bool, wait: bool) -> None:
+    """Have the sites of a running query combine their partials of a window, or do so over other sites.
+
+    It is for queries submitted without SET combine = on, or with another tree. The new tasks begin beside what runs;
+    when the windows that were open then have closed, another merge takes over. No row is lost or doubled.
+
+    \b
+    Examples:
+      selat query combine visits
+      selat query combine visits --tree 'eu-west > eu-central'
+      selat query combine visits --tree off
+      selat query combine visits --call-off
+    """
+    with app.connect() as client:
+        if call_off:
+            under_way = (m for m in client.moves(query) if m.combined_by and not m.step.over)
+            found = next(under_way, None)
+            if found is None:
+                raise click.ClickException(f"{query} is not about to combine in another way")
+            begun = client.call_off_move(query, found.stage)
+        else:
+            begun = client.combine_query(query, tree)
+        _show(app, client, begun, wait=wait, call_off=call_off)
 
 
 @click.command()
@@ -174,6 +210,15 @@ def moves(app: App, query: str, as_json: bool) -> None:
         show_list(app, MOVE_FIELDS, client.moves(query))
 
 
+def _show(app: App, client: Client, begun: TaskMove, *, wait: bool, call_off: bool) -> None:
+    """Raises Exit when the move ended in another way than was asked for."""
+    last = _followed(app, client, begun) if wait else begun
+    if app.format is not Format.TABLE or not wait:
+        show_one(app, MOVE_FIELDS, last, _line)
+    if wait and last.step is not (MoveStep.ROLLED_BACK if call_off else MoveStep.MOVED):
+        raise click.exceptions.Exit(1)
+
+
 def _followed(app: App, client: Client, begun: TaskMove) -> TaskMove:
     """The move when it is over; each step is told to people as it comes."""
     began_s, last = time.monotonic(), begun
@@ -188,6 +233,8 @@ def _line(found: TaskMove) -> str:
     if found.scaled_stage:
         parts = f"{len(found.part_sites)} parts at {', '.join(found.part_sites)}"
         return f"{found.query_id} {found.scaled_stage}, {parts}: {_TOLD_OF_PARTS[found.step]}{reason}"
+    if found.combined_by:
+        return f"{found.query_id} combined by {found.combined_by}: {_TOLD_OF_COMBINES[found.step]}{reason}"
     if found.alone:
         told = f"{found.stage} of its own at {found.to_site}: {_TOLD_ALONE[found.step]}"
         return f"{found.query_id} {told}{reason}"

@@ -21,7 +21,7 @@ from selat.cli.base.options import EPOCH, Format, settings_options
 from selat.cli.commands.adapt import MOMENT_FIELDS
 from selat.cli.commands.delay import delay
 from selat.cli.commands.follow import load_cursor, print_results
-from selat.cli.commands.move import move, moves, scale
+from selat.cli.commands.move import combine, move, moves, scale
 from selat.cli.commands.statements import print_explanation
 from selat.cli.output import human
 from selat.cli.output.fields import LINK_FIELDS, SHARED_FIELDS, STAGE_FIELDS, task_fields
@@ -48,7 +48,7 @@ _STATES = [state.value for state in selat.QueryState if state is not selat.Query
 
 @click.group()
 def query() -> None:
-    """List, show, explain, read, move, scale, pause and cancel queries.
+    """List, show, explain, read, move, scale, combine, pause and cancel queries.
 
     QUERY is an id, the beginning of an id that no other query shares, or a name.
     """
@@ -226,6 +226,7 @@ def history(app: App, query: str, as_json: bool) -> None:
 
 query.add_command(delay)
 query.add_command(move)
+query.add_command(combine)
 query.add_command(moves)
 query.add_command(scale)
 

@@ -29,6 +29,7 @@ def test_every_public_class_and_function_is_documented() -> None:
 def test_the_public_methods() -> None:
     assert {n for n in dir(selat.Client) if not n.startswith("_")} == {
         "adaptation_decisions", "address", "alter", "call_off_move", "caller", "close",
+        "combine_query",
         "create_relation", "create_token",
         "drain_site", "drop", "drop_function", "events", "follow_move", "frameworks",
         "function", "functions",

@@ -20,6 +20,7 @@ from planner.adapt.model import Settings
 from planner.adapt.situation import Situation
 from planner.values.adapting import Adapting
 from planner.wan.snapshot import snapshot
+from tests.unit.master.adaptation.test_acting import unasked
 from tests.unit.master.build import PLAN, TOPOLOGY
 from tests.unit.master.world import World
 
@@ -57,7 +58,7 @@ class Scene:
             self.world.leases,
             Journal.in_memory(),
             lambda: snapshot(TOPOLOGY, self.world.links, self.world.clock.now()),
-            Acting(self.world.jobs.handovers, self.world.lineages),
+            Acting(self.world.jobs.handovers, self.world.lineages, self.world.queries, unasked),
         )
         self.advisor = Advisor(parts, clock=self.world.clock, settings=Settings(), decide=deciding)
 

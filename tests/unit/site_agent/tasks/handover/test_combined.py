@@ -14,6 +14,8 @@ from random import Random
 
 import pytest
 
+from contract.handover import HandoverReport
+from contract.tasks import ReadFrom
 from planner.values.stages import StageKind
 from site_agent.base.errors import SiteAgentError
 from site_agent.tasks.combine import CombineTask
@@ -231,4 +233,40 @@ def has_taken(task: Task, epochs: int) -> bool:
 
 async def close(*tasks: Task) -> None:
     for task in tasks:
+        await task.close()
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_one_that_begins_in_the_middle_says_from_when_on_it_has_windows_whole(
+    tmp_path: Path, restarted: bool
+) -> None:
+    async with hub_at(tmp_path, limits=TaskLimits(checkpoint_bytes=0)) as hub:
+        late = tuple(replace(item, read_from=ReadFrom.OLDEST, event_delay_us=3) for item in INPUTS)
+        hub.publish(0, (0, "a", 1), (10, "a", 2), watermark_us=12)
+        hub.publish(1, (10, "a", 4), watermark_us=12)
+        for log in hub.inputs:
+            hub.router.acknowledge(log.id, NEW, 0)
+        await until(lambda: all(log.first_epoch == 1 for log in hub.inputs))
+
+        def begun() -> CombineTask:
+            return CombineTask(hub.context(replace(SPEC, task_id=NEW, inputs=late)), WINDOW)
+
+        task = begun()
+        running = asyncio.create_task(task.run())
+        assert task.handover is None
+        # Rows with event times up to the watermark of the first epoch that it takes, and 3 more, may be gone.
+        hub.publish(0, (10, "a", 8), (20, "a", 16), watermark_us=18)
+        hub.publish(1, (30, "a", 32), watermark_us=18)
+        await until(lambda: (task.handover or HandoverReport()).whole_after_us is not None, running)
+        assert task.handover == HandoverReport(whole_after_us=39)
+        if restarted:
+            await stop(running)
+            await task.close()
+            task = begun()
+            running = asyncio.create_task(task.run())
+        hub.publish(0, (30, "a", 64), (40, "a", 128), watermark_us=70)
+        hub.publish(1, (40, "a", 1), watermark_us=70)
+        hub.finish()
+        await running
+        assert rows_of(hub.new) == [(30, "a", 96), (40, "a", 129)]
         await task.close()

@@ -1,0 +1,146 @@
+"""Other COMBINEs for a query that runs: what its handover asks of them, and what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from itertools import chain
+
+from master.base.errors import HandoverRefusedError
+from master.queries.lineages import Lineages
+from master.queries.sharing import deployment_of
+from master.reconcile.around import Surroundings
+from master.reconcile.parts import JobParts
+from master.reconcile.scales import last_whole_after_us, unfit
+from master.records.model import QueryRecord, TaskStatus
+from planner.graph.ids import TaskId
+from planner.graph.plan import PhysicalPlan
+from planner.handover.model import Handover, Lineage, Swap, place_of
+from planner.handover.refusals import Around, unready
+from planner.sharing.deployment import Change
+from planner.sharing.running import Running
+from planner.sharing.swapping import (
+    Recombine,
+    combines_of,
+    merge_stage,
+    new_combines,
+    placed,
+    refusal,
+    sources_read,
+    swap_to,
+    swapped_from_us,
+    told,
+)
+
+
+class Swaps:
+    """The part of `Handovers` that knows which tasks combine."""
+
+    def __init__(self, parts: JobParts, lineages: Lineages, surroundings: Surroundings) -> None:
+        self._parts = parts
+        self._lineages = lineages
+        self._surroundings = surroundings
+
+    def asked(self, record: QueryRecord, wanted: PhysicalPlan, now: datetime, reason: str) -> Lineage:
+        """Return the lineage of a query's merge, with a handover to a task that reads the COMBINEs of a plan.
+
+        Args:
+            record: the query.
+            wanted: the query as it would be planned now, with its sites.
+            now: the time.
+            reason: why it is asked for.
+
+        Raises:
+            HandoverRefusedError: the query cannot go on so now.
+        """
+        running, swap = self._parts.queries.snapshots.held, swap_to(record.plan, wanted, told(wanted))
+        place = self._merge_place(record, wanted)
+        merge_site = running.site(place) if place is not None else ""
+        refused = refusal(Recombine(record.id, record.plan, wanted, merge_site, deployment_of(record)))
+        if refused is None and place is not None:
+            refused = unready(self._around(place, swap, running))
+        if refused is not None or place is None:
+            message, hint = refused or (f"query {record.id} does not run", "look at selat query list")
+            raise HandoverRefusedError(message, hint=hint, ids={"query": record.id})
+        places = (place, *(one.id for one in new_combines(swap, record.id)))
+        generation = max(self._lineages.get(name).next_generation for name in places)
+        to_site = placed(swap, record.id)[place]
+        begun = Handover(generation, running.site(place), to_site, now, reason=reason, swap=swap)
+        return self._lineages.get(place).begun(begun)
+
+    def _merge_place(self, record: QueryRecord, wanted: PhysicalPlan) -> TaskId | None:
+        """Return the place of the merge that is to read the COMBINEs of a plan; None: it has none, or none runs."""
+        merge = merge_stage(wanted)
+        place = None if merge is None else TaskId.of(record.id, merge.vertices[0])
+        return place if place in self._parts.queries.snapshots.held.placement else None
+
+    def _around(self, place: TaskId, swap: Swap, running: Running) -> Around:
+        sites = placed(swap, place.query)
+        new = new_combines(swap, place.query)
+        beside = {place, *running.task(place).inputs, *chain.from_iterable(sources_read(swap, place.query).values())}
+        beside |= {one.id for one in running.deployed if place in one.inputs}
+        return self._surroundings.of_new(
+            {sites[one.id] for one in new} | {sites[place]},
+            beside=beside & running.placement.keys(),
+            successor=sites[place],
+        )
+
+    def whole_after_us(self, place: TaskId, handover: Handover) -> int | None:
+        """The instant after which all new COMBINEs have whole windows; None: not all have said so yet."""
+        read, begun = sources_read(_swap(handover), place.query), self._new(place, handover)
+        return last_whole_after_us(status for name, status in begun if read[place_of(name)])
+
+    def is_past(self, place: TaskId, handover: Handover, old: TaskStatus | None) -> bool:
+        """Return whether the old merge has emitted all windows that a new COMBINE leaves out."""
+        merge, whole_us = _swap(handover).plan.stage(place.stage).merge, handover.whole_after_us
+        if merge is None or whole_us is None or old is None or old.watermark_us is None:
+            return False
+        return old.watermark_us >= swapped_from_us(whole_us, merge)
+
+    def why_not(self, place: TaskId, handover: Handover) -> str:
+        """Return why the new COMBINEs will not do; empty: they may."""
+        return unfit(self._new(place, handover))
+
+    def sites(self, place: TaskId, handover: Handover, running: Running) -> set[str]:
+        """Return the sites of the new COMBINEs and of what they read."""
+        swap = _swap(handover)
+        new = new_combines(swap, place.query)
+        sites = placed(swap, place.query)
+        read = {*chain.from_iterable(sources_read(swap, place.query).values())} & running.placement.keys()
+        return {*(sites[one.id] for one in new), *(running.site(name) for name in read)}
+
+    def changed(self, lineage: Lineage, from_epoch: int, now: datetime) -> tuple[Change, tuple[Lineage, ...]]:
+        """Return what the query is once its merge reads the new COMBINEs, and who is in its places then."""
+        handover, query = lineage.handover, lineage.place.query
+        assert handover is not None
+        swap, record = _swap(handover), self._parts.queries.get(query)
+        sites = placed(swap, query)
+        new, old = new_combines(swap, query), combines_of(record.plan, query)
+        took_s = (now - handover.asked_at).total_seconds()
+        change = Change(
+            self._parts.queries.snapshots.version,
+            replace(swap.plan, sites={}),
+            None,
+            {lineage.place: handover.to_site, **{one.id: sites[one.id] for one in new}},
+            f"combines by {swap.note} after {took_s:.1f} s: {handover.reason}",
+        )
+        # A place that is given up keeps the number of its generations, should it be taken again.
+        given = sorted({one.id for one in (*new, *old)})
+        replaced = (self._lineages.get(place).replaced(handover.generation) for place in given)
+        return change, (lineage.moved(from_epoch, now), *replaced)
+
+    def _new(self, place: TaskId, handover: Handover) -> Iterator[tuple[TaskId, TaskStatus | None]]:
+        """Yield the new COMBINEs, with what their sites report of them."""
+        swap = _swap(handover)
+        sites = placed(swap, place.query)
+        for one in new_combines(swap, place.query):
+            name = one.id._replace(generation=handover.generation)
+            report = self._parts.sites.get(sites[one.id]).report
+            tasks = () if report is None else report.tasks
+            yield name, next((status for status in tasks if status.task_id == name), None)
+
+
+def _swap(handover: Handover) -> Swap:
+    assert handover.swap is not None
+    return handover.swap

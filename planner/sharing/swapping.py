@@ -1,0 +1,142 @@
+"""Other COMBINEs for a merge whose query runs: which plans differ in nothing else, and what the query runs then. Pure.
+
+All new COMBINEs begin beside those that run, in the middle of the sources' channels, so each leaves out the windows
+that were open then. The merge is followed by a task that reads the new ones from their beginning. It takes over as in
+any handover, once the old one has emitted all windows that a COMBINE leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from planner.graph.ids import TaskId
+from planner.graph.plan import Merge, PhysicalPlan, Stage
+from planner.handover.model import Swap
+from planner.sharing.deployment import Deployment, alone, placed_alone
+from planner.sharing.running import Deployed
+from planner.sharing.scaling import whole_from_us
+from planner.sharing.vertices import VertexKind
+from planner.values.stages import StageKind
+
+_ASK_FOR_WINDOWS = "only a merge of partials of a stream's windows has COMBINEs before it"
+
+
+@dataclass(frozen=True, slots=True)
+class Recombine:
+    """Other COMBINEs that somebody asks for."""
+
+    query: str
+    running: PhysicalPlan
+    """As the query runs."""
+    wanted: PhysicalPlan
+    """As it is to run."""
+    merge_site: str
+    """Where its merge runs now; empty: it has none."""
+    deployment: Deployment | None = None
+    """What it shares; None: nothing."""
+
+
+def merge_stage(plan: PhysicalPlan) -> Stage | None:
+    """Return the one MERGE that reads COMBINEs; None: none does, or several do."""
+    combines = {stage.id for stage in plan.stages if stage.kind is StageKind.COMBINE}
+    found = [
+        stage
+        for stage in plan.stages
+        if stage.kind is StageKind.MERGE and any(item.stage in combines for item in stage.inputs)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def refusal(asked: Recombine) -> tuple[str, str] | None:
+    """Why the query cannot go on with these COMBINEs, and what would be right; None: it can."""
+    merge = merge_stage(asked.wanted)
+    if merge is None:
+        return f"query {asked.query} has no merge, or several, for which sites could combine", _ASK_FOR_WINDOWS
+    if asked.deployment is not None:
+        return f"query {asked.query} may share its tasks", "submit the query with SET sharing = 'net'"
+    kinds = {asked.wanted.stage(item.stage).kind for item in merge.inputs}
+    if kinds != {StageKind.COMBINE}:
+        others = ", ".join(sorted(kind.value for kind in kinds - {StageKind.COMBINE}))
+        return f"{merge.id} reads what does not combine, too: {others}", "submit the query anew"
+    if merge.parts > 1:
+        return f"{merge.id} runs in {merge.parts} parts", "submit the query anew"
+    if not _differ_in_combines_alone(asked.running, asked.wanted):
+        return (
+            f"query {asked.query} would be planned in another way today",
+            "what it reads was changed since: submit the query anew",
+        )
+    same_site = asked.wanted.sites.get(merge.vertices[0]) == asked.merge_site
+    if same_site and combines(asked.running) == combines(asked.wanted):
+        return f"query {asked.query} combines so already", "name another way"
+    return None
+
+
+def _differ_in_combines_alone(running: PhysicalPlan, wanted: PhysicalPlan) -> bool:
+    """Return whether the plans have the same results, and read the same sources."""
+    alike = [[_compared(stage) for stage in plan.stages if not _combines(stage)] for plan in (running, wanted)]
+    return alike[0] == alike[1] and running.result_stages == wanted.result_stages
+
+
+def _compared(stage: Stage) -> Stage:
+    """Return what has to be equal of a stage: of a MERGE not what it reads, nor how it works bin by bin."""
+    bare = replace(stage, body=None)
+    return bare if stage.kind is not StageKind.MERGE else replace(bare, inputs=(), merge=None)
+
+
+def combines(plan: PhysicalPlan) -> tuple[Stage, ...]:
+    """Return the COMBINE stages of a plan."""
+    return tuple(replace(stage, body=None) for stage in plan.stages if _combines(stage))
+
+
+def _combines(stage: Stage) -> bool:
+    return stage.kind is StageKind.COMBINE
+
+
+def with_merge_at(plan: PhysicalPlan, site: str) -> PhysicalPlan:
+    """Return the plan with the merge that reads its COMBINEs at another site; as it is, where it has none."""
+    merge = merge_stage(plan)
+    return plan if merge is None else replace(plan, sites={**plan.sites, merge.vertices[0]: site})
+
+
+def swap_to(running: PhysicalPlan, wanted: PhysicalPlan, note: str) -> Swap:
+    """Return the swap to a plan; what was settled when the query was submitted stays."""
+    return Swap(replace(wanted, adapting=running.adapting, functions=running.functions), note)
+
+
+def new_combines(swap: Swap, query: str) -> tuple[Deployed, ...]:
+    """Return the COMBINEs of a swap, each behind those that it reads, by the places that they are to be in."""
+    return combines_of(swap.plan, query)
+
+
+def combines_of(plan: PhysicalPlan, query: str) -> tuple[Deployed, ...]:
+    """Return the COMBINEs of a query that shares nothing, each behind those that it reads."""
+    return tuple(one for one in alone(plan, query) if one.vertex.kind is VertexKind.COMBINE)
+
+
+def sources_read(swap: Swap, query: str) -> Mapping[TaskId, tuple[TaskId, ...]]:
+    """Return, by the place of each new COMBINE, those of the sources that it reads itself."""
+    new = new_combines(swap, query)
+    own = {one.id for one in new}
+    return {one.id: tuple(name for name in one.inputs if name not in own) for one in new}
+
+
+def placed(swap: Swap, query: str) -> Mapping[TaskId, str]:
+    """Return where the tasks of a query are to be once it runs the plan of a swap."""
+    return placed_alone(swap.plan, query)
+
+
+def swapped_from_us(whole_after_us: int, merge: Merge) -> int:
+    """The watermark from which on all windows of a merge that are still to come are made of whole partials.
+
+    Args:
+        whole_after_us: the COMBINEs have every window, or pane of one, that ends later.
+        merge: how the merge's rows wait.
+    """
+    return whole_from_us(whole_after_us, merge) if merge.panes else whole_after_us
+
+
+def told(plan: PhysicalPlan) -> str:
+    """Return how a plan's sites combine, for people."""
+    ways = [f"{stage.id} at {', '.join(stage.pinned)}" for stage in combines(plan)]
+    return "; ".join(ways)
