@@ -56,6 +56,7 @@ def _task_to_proto(task: TaskSpec) -> site_pb2.TaskSpec:
         functions=[function_to_proto(f) for f in task.functions],
         split=split_to_proto(task.split) if task.split else None,
         paused=task.paused,
+        beside=task.beside,
         client_plan=plan_to_proto(task.client) if task.client else None,
         readers=[
             site_pb2.QueryReaders(

@@ -59,7 +59,8 @@ def with_report(
     complete_since = record.progress.complete_since
     if (result is not None and result.complete) or _written(record.plan, tasks):
         complete_since = complete_since or now
-    return Progress(
+    return replace(
+        record.progress,
         tasks=tasks,
         counters=_newer_counters(record, report, edges),
         result=result,
@@ -150,7 +151,7 @@ def totals(record: QueryRecord) -> Totals:
             t.rows_in for t in tasks if (t.stage_id in sources and not t.task_id.derived) or t.task_id in readers
         ),
         rows_out=result.rows if result else 0,
-        rows_late=sum(t.rows_late for t in tasks),
+        rows_late=sum(t.rows_late for t in tasks) + record.progress.rows_late_before,
         rows_malformed=sum(t.rows_malformed for t in tasks),
         watermark_us=result.watermark_us if result else None,
         input_bytes=sum(t.input_bytes for t in tasks),

@@ -204,8 +204,12 @@ def initial_tasks(
 def redeployed(record: StreamQuery, change: Change, placement: Mapping[TaskId, str]) -> StreamQuery:
     """The query with another deployment; tasks that it keeps keep their progress."""
     tasks = initial_tasks(record.id, change.plan, change.deployment, placement)
-    known = {name: status for name, status in record.progress.tasks.items() if name in tasks}
-    progress = replace(record.progress, tasks={**tasks, **known})
+    before = record.progress
+    known = {name: status for name, status in before.tasks.items() if name in tasks and name not in change.anew}
+    progress = replace(before, tasks={**tasks, **known})
+    if change.anew:
+        gone = sum(status.rows_late for name, status in before.tasks.items() if name not in known)
+        progress = replace(progress, rows_late_before=before.rows_late_before + gone)
     return replace(record, plan=change.plan, deployment=change.deployment, progress=progress)
 
 

@@ -75,7 +75,7 @@ class Beside:
             assert stage is not None
             late = self._generations.named(inputs_of(query, one, self._placed, late=True))
             inputs = tuple(with_bins_of(item, stage, name.partition) for item in late)
-            yield site, replace(first, task_id=name, inputs=inputs, consumers=(reader,), readers=())
+            yield site, replace(first, task_id=name, inputs=inputs, consumers=(reader,), readers=(), beside=True)
 
     def _new_combines(self, merge: TaskSpec, one: Deployed) -> Sited:
         """Yield the COMBINEs that begin beside those before a merge, in the middle of what sources send."""
@@ -99,6 +99,7 @@ class Beside:
                     inputs=self._renamed(late, new, handover.generation),
                     paused=merge.paused,
                     epoch_interval=merge.epoch_interval,
+                    beside=True,
                 ),
             )
 

@@ -116,6 +116,7 @@ class Scales:
             None if deployment is None else scaled_deployment(deployment, record.id, stage, sites),
             {**dict(zip(places, sites, strict=True)), lineage.place: handover.to_site},
             f"{stage} has {len(sites)} parts, at {', '.join(sites)}",
+            frozenset(places),
         )
         # A place that is given up keeps the number of its generations, should it be taken again.
         given = sorted({*places, *old})

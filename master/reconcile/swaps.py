@@ -124,6 +124,7 @@ class Swaps:
             None,
             {lineage.place: handover.to_site, **{one.id: sites[one.id] for one in new}},
             f"combines by {swap.note} after {took_s:.1f} s: {handover.reason}",
+            frozenset(one.id for one in new),
         )
         # A place that is given up keeps the number of its generations, should it be taken again.
         given = sorted({one.id for one in (*new, *old)})

@@ -102,6 +102,8 @@ class TaskSpec:
     """For a TABLE, the part of the table that it reads; None: all of it at the site."""
     paused: bool = False
     """It is paused, and keeps its place."""
+    beside: bool = False
+    """Tasks in whose place it will go on run beside it, and count the rows that are late."""
     readers: tuple[QueryReaders, ...] = ()
     """The readers of its output, if several queries read it: its pace is that of the query that keeps up best."""
     hand_over: HandOver | None = None

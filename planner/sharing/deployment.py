@@ -71,6 +71,8 @@ class Change:
     """The sites of the query's own tasks."""
     reason: str = ""
     """For people; empty for a query that is new."""
+    anew: frozenset[TaskId] = frozenset()
+    """Places in which other tasks go on with the work of those that ran: what these have counted stays."""
 
 
 def told_apart(vertices: Sequence[Vertex], query: str) -> tuple[Vertex, ...]:

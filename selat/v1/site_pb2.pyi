@@ -1117,6 +1117,7 @@ class TaskSpec(_message.Message):
     HAND_OVER_FIELD_NUMBER: _builtins.int
     TAKE_OVER_FIELD_NUMBER: _builtins.int
     CLIENT_PLAN_FIELD_NUMBER: _builtins.int
+    BESIDE_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     query_id: _builtins.str
     stage_id: _builtins.str
@@ -1126,6 +1127,8 @@ class TaskSpec(_message.Message):
     epoch_interval_ms: _builtins.int
     paused: _builtins.bool
     """The task does not run; its channel, its checkpoints and its unread input are kept."""
+    beside: _builtins.bool
+    """It begins beside tasks that do the same work, and will go on in their place: rows that are late are counted by those."""
     @_builtins.property
     def relation(self) -> _common_pb2.Relation:
         """SOURCE and TABLE: what to read. SINK: what to write into. Its only binding is this site's."""
@@ -1191,10 +1194,11 @@ class TaskSpec(_message.Message):
         hand_over: Global___HandOver | None = ...,
         take_over: Global___TakeOver | None = ...,
         client_plan: _common_pb2.ClientPlan | None = ...,
+        beside: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "client_plan", b"client_plan", "hand_over", b"hand_over", "merge", b"merge", "relation", b"relation", "split", b"split", "take_over", b"take_over"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "client_plan", b"client_plan", "consumers", b"consumers", "epoch_interval_ms", b"epoch_interval_ms", "functions", b"functions", "hand_over", b"hand_over", "inputs", b"inputs", "kind", b"kind", "merge", b"merge", "paused", b"paused", "query_id", b"query_id", "read_columns", b"read_columns", "readers", b"readers", "relation", b"relation", "split", b"split", "sql", b"sql", "stage_id", b"stage_id", "take_over", b"take_over", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "beside", b"beside", "client_plan", b"client_plan", "consumers", b"consumers", "epoch_interval_ms", b"epoch_interval_ms", "functions", b"functions", "hand_over", b"hand_over", "inputs", b"inputs", "kind", b"kind", "merge", b"merge", "paused", b"paused", "query_id", b"query_id", "read_columns", b"read_columns", "readers", b"readers", "relation", b"relation", "split", b"split", "sql", b"sql", "stage_id", b"stage_id", "take_over", b"take_over", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__split: _TypeAlias = _typing.Literal["split"]  # noqa: Y015
     _WhichOneofArgType__split: _TypeAlias = _typing.Literal["_split", b"_split"]  # noqa: Y015

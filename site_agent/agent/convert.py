@@ -124,6 +124,7 @@ def _task(message: site_pb2.TaskSpec) -> TaskSpec:
         functions=functions_from_proto(message.functions),
         split=_split(message.split) if message.HasField("split") else None,
         paused=message.paused,
+        beside=message.beside,
         client=plan_from_proto(message.client_plan) if message.HasField("client_plan") else None,
         readers=tuple(
             QueryReaders(m.query_id, tuple(ChannelReader(r.site, r.reader) for r in m.readers)) for m in message.readers

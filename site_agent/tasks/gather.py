@@ -44,6 +44,7 @@ class GatheringTask(PortTask):
         )
         self._inputs = context.spec.inputs
         self._restored = False
+        self._counts_late = not context.spec.beside
         self._state = MergeState(context, window, self._combined)
         self._checkpoint = Checkpoint()
         self._succession: Succession | None = None
@@ -61,6 +62,10 @@ class GatheringTask(PortTask):
         self._inputs = tuple(inputs)
         if self._restored and not self._context.log.successor:
             await self._read_inputs()
+
+    def count_late(self) -> None:
+        """It has all windows whole by now."""
+        self._counts_late, self._context.progress.starts_at_us = True, None
 
     async def close(self) -> None:
         self._state.close()
@@ -138,7 +143,8 @@ class GatheringTask(PortTask):
     def _take(self, origin: Origin, table: pa.Table) -> None:
         """Rows that were counted before a crash come again after it."""
         dropped = self._state.open.add(origin.view, table)
-        if self._context.progress.starts_at_us is not None or not self._tells_late(origin):
+        begins = self._context.progress.starts_at_us is not None
+        if begins or not self._counts_late or not self._tells_late(origin):
             # Rows from before the beginning are not late.
             dropped = 0
         self._since_checkpoint_bytes += table.get_total_buffer_size()

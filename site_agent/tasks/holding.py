@@ -43,6 +43,7 @@ class HoldingTask(PortTask):
         self._port = Port(context.router, reader=spec.task_id, query_id=spec.query_id, beside=beside)
         self._inputs = spec.inputs
         self._restored = False
+        self._counts_late = not context.spec.beside
         self._combiner = Combiner(context)
         self._state = MergeState(context, held_spec(window, spec.sql), self._combiner.fewer, self._opened)
         self._checkpoint = Checkpoint()
@@ -63,6 +64,10 @@ class HoldingTask(PortTask):
         self._departures.read(inputs)
         if self._restored and not self._context.log.successor:
             await self._read_inputs()
+
+    def count_late(self) -> None:
+        """It has all windows whole by now."""
+        self._counts_late, self._context.progress.starts_at_us = True, None
 
     async def close(self) -> None:
         self._state.close()
@@ -86,7 +91,7 @@ class HoldingTask(PortTask):
         return together(taken)
 
     def _count(self, batch: PortBatch, dropped: int) -> None:
-        if self._context.progress.starts_at_us is not None:
+        if self._context.progress.starts_at_us is not None or not self._counts_late:
             # Rows from before the beginning are not late.
             dropped = 0
         self._since_checkpoint_bytes += sum(table.get_total_buffer_size() for table in batch.tables)

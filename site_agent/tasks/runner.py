@@ -126,6 +126,8 @@ class TaskRunner:
             await self._task.set_inputs(spec.inputs)
         if self._task is not None and (before.hand_over, before.take_over) != (spec.hand_over, spec.take_over):
             await self._task.set_handover(spec.hand_over, spec.take_over)
+        if self._task is not None and before.beside and not spec.beside:
+            self._task.count_late()
         if self._task is not None and _options(before) != _options(spec):
             self._task.reconfigure(_options(spec))
 

@@ -182,6 +182,8 @@ class TaskSpec:
     """What a TABLE task reads of its table; None: all."""
     paused: bool = False
     """Nothing of it runs; its channel, its checkpoints and what it has not read are kept."""
+    beside: bool = False
+    """Tasks that do the same work run beside it, and count the rows that are late."""
     readers: tuple[QueryReaders, ...] = ()
     """It names the readers of the task's channel where several queries read it, or one is not to set the pace."""
     hand_over: HandOver | None = None

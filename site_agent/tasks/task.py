@@ -34,6 +34,10 @@ class Task(ABC):
         """Take over what the task has to do for a successor or instead of a predecessor. Others have neither."""
         return
 
+    def count_late(self) -> None:
+        """Count rows that are late from now on: the tasks beside it that did are gone. Others have always done so."""
+        return
+
     @property
     def handover(self) -> HandoverReport | None:
         """Return how far the task's handover has come; None when it has no part in one."""

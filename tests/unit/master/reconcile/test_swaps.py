@@ -12,6 +12,7 @@ from contract.handover import HandoverReport
 from contract.tasks import ReadFrom, TaskState
 from master.api.convert.handover import move_to_proto
 from master.base.errors import HandoverRefusedError
+from master.queries.progress import totals
 from master.queries.sharing import deployed_of
 from master.records.specs import HandOver, TakeOver, TaskSpec
 from planner.graph.ids import TaskId, VertexId
@@ -59,6 +60,7 @@ class Swapping(World):
         self.said: dict[TaskId, HandoverReport] = {}
         self.watermarks: dict[TaskId, int] = {}
         self.states: dict[TaskId, TaskState] = {}
+        self.late: dict[TaskId, int] = {}
         self.hear()
 
     def place(self, stage: str, number: int = 0, generation: int = 0) -> TaskId:
@@ -79,6 +81,7 @@ class Swapping(World):
                     status(spec.task_id, self.states.get(spec.task_id, TaskState.RUNNING), site=site),
                     handover=self.said.get(spec.task_id),
                     watermark_us=self.watermarks.get(spec.task_id),
+                    rows_late=self.late.get(spec.task_id, 0),
                 )
                 for spec in self.board.current(site).assignment.tasks
             ]
@@ -140,6 +143,7 @@ def test_the_new_tasks_begin_in_the_middle_of_the_sources(world: Swapping) -> No
     }
     assert [i.channel for n in leaves for i in specs[n].inputs] == [world.place("s1", n) for n in (0, 1)]
     assert {specs[name].consumers for name in leaves} == {("hub",)}
+    assert {name for name, spec in specs.items() if spec.beside} == {*leaves, between}
     assert [(i.channel, i.site, i.read_from) for i in specs[between].inputs] == [
         (leaf, site, ReadFrom.OWN) for leaf, site in zip(leaves, ("us", "eu"), strict=True)
     ]
@@ -188,6 +192,7 @@ def test_the_query_runs_the_new_plan_afterwards(world: Swapping) -> None:
         world.place("c1", number, 1) for number in (0, 1)
     ]
     assert world.specs()[world.place("s1", 0)].consumers == ("us",)
+    assert not any(spec.beside for spec in world.specs().values())
     assert {one.id.stage for one in deployed_of(record)} == {"s1", "c1", "m1", "results"}
     told = move_to_proto(world.lineages.get(world.place("m1")))
     assert told is not None
@@ -209,6 +214,20 @@ def test_a_tree_gives_way_to_another_under_new_generations() -> None:
         world.place("c1", 1, 2),
         world.place("m1", 0, 2),
     }
+
+
+def test_rows_that_were_late_before_stay_counted() -> None:
+    world = Swapping(FLAT)
+    world.late = {world.place("c1", 0): 3, world.place("c1", 1): 4, world.place("m1"): 5}
+    world.hear()
+    assert totals(world.queries.get(world.query)).rows_late == 12
+    # The merge's successor goes on from its count; the new COMBINEs begin with none.
+    world.late |= {world.place("m1", 0, 1): 5, world.place("c1", 0, 1): 0}
+    world.to_end(OVER_HUB)
+    assert totals(world.queries.get(world.query)).rows_late == 12
+    world.late[world.place("c1", 0, 1)] = 1
+    world.hear()
+    assert totals(world.queries.get(world.query)).rows_late == 13
 
 
 def test_it_is_rolled_back_when_a_new_task_fails_or_began_too_late(world: Swapping) -> None:

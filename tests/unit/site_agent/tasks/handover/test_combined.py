@@ -18,6 +18,7 @@ from contract.handover import HandoverReport
 from contract.tasks import ReadFrom
 from planner.values.stages import StageKind
 from site_agent.base.errors import SiteAgentError
+from site_agent.tasks.checkpoint import CheckpointStore
 from site_agent.tasks.combine import CombineTask
 from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.handover.successor import SuccessorTask, combining_successor
@@ -269,4 +270,22 @@ async def test_one_that_begins_in_the_middle_says_from_when_on_it_has_windows_wh
         hub.finish()
         await running
         assert rows_of(hub.new) == [(30, "a", 96), (40, "a", 129)]
+        await task.close()
+
+
+async def test_one_that_begins_beside_others_counts_late_rows_when_these_are_gone(tmp_path: Path) -> None:
+    async with hub_at(tmp_path) as hub:
+        task = CombineTask(hub.context(replace(SPEC, task_id=NEW, beside=True)), WINDOW)
+        running = asyncio.create_task(task.run())
+        for number, watermark_us in enumerate((12, 22, 32)):
+            # Of a window that is out.
+            late = [(0, "a", 1)] if number else []
+            hub.publish(0, *late, watermark_us=watermark_us)
+            hub.publish(1, watermark_us=watermark_us)
+            await until(lambda: hub.new.standing and hub.new.standing.watermark_us == watermark_us, running)  # noqa: B023
+            if number == 1:
+                task.count_late()
+        hub.finish()
+        await running
+        assert CheckpointStore(hub.directory / NEW).load_state().checkpoint.totals.rows_late == 1
         await task.close()
