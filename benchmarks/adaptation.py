@@ -289,7 +289,7 @@ def _begin(client: selat.Client, adaptation: str) -> dict[str, Watched]:
         "CREATE TABLE ads (ad_id STRING, campaign_id BIGINT) AT us WITH ('connector' = 'generator', 'rows' = '1000', "
         "'column.ad_id' = 'sequence', 'seed' = '1')"
     )
-    client.sql("SET sharing = 'no-share'")
+    client.sql("SET sharing = 'net'")
     client.sql(f"SET adaptation = '{adaptation}'")
     watched = {}
     for name, text in QUERIES.items():

@@ -45,6 +45,9 @@ class GatheringTask(PortTask):
         self._inputs = context.spec.inputs
         self._restored = False
         self._counts_late = not context.spec.beside
+        self._begins_us: int | None = None
+        """The start of the first window that is not left out; None: none is. What was told before an attempt failed, or
+        the task was paused, is not what this one has left out."""
         self._state = MergeState(context, window, self._combined)
         self._checkpoint = Checkpoint()
         self._succession: Succession | None = None
@@ -135,10 +138,10 @@ class GatheringTask(PortTask):
         until_us, progress = self._port.incomplete_until_us, self._context.progress
         if until_us is None:
             return
-        starts_at_us = self._window.next_start_us(until_us)
-        if progress.starts_at_us is None or starts_at_us > progress.starts_at_us:
-            self._state.open.begin_at(starts_at_us)
-            progress.starts_at_us = starts_at_us
+        begins_us = self._window.next_start_us(until_us)
+        if self._begins_us is None or begins_us > self._begins_us:
+            self._state.open.begin_at(begins_us)
+            self._begins_us = progress.starts_at_us = begins_us
 
     def _take(self, origin: Origin, table: pa.Table) -> None:
         """Rows that were counted before a crash come again after it."""

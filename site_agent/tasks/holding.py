@@ -44,6 +44,8 @@ class HoldingTask(PortTask):
         self._inputs = spec.inputs
         self._restored = False
         self._counts_late = not context.spec.beside
+        self._begins_us: int | None = None
+        """The start of the first window that this attempt does not leave out; None: it leaves none out."""
         self._combiner = Combiner(context)
         self._state = MergeState(context, held_spec(window, spec.sql), self._combiner.fewer, self._opened)
         self._checkpoint = Checkpoint()
@@ -81,7 +83,9 @@ class HoldingTask(PortTask):
         until_us, progress = self._port.incomplete_until_us, self._context.progress
         if until_us is not None:
             # Left out are windows of which rows may be missing. None is out: the watermark waits for all channels.
-            progress.starts_at_us = self._held.begin_behind(until_us, progress.starts_at_us)
+            begins_us = self._held.begin_behind(until_us, self._begins_us)
+            if begins_us != self._begins_us:
+                self._begins_us = progress.starts_at_us = begins_us
         taken = [
             table
             for origin, table in zip(batch.origins, batch.tables, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.simulation.faults import Cancel, Failing, Full, Kill, Move, Silence
+from tests.simulation.faults import Cancel, Failing, Full, Kill, Move, Pause, SetClock, Silence
 from tests.simulation.plan import Plan
 
 _CLICKS = ("windows", "rows", "by_site", "distinct", "sliding", "joined")
@@ -54,6 +54,16 @@ FOUND: dict[str, Plan] = {
         slow_s=0.2,
         sharing="max-share",
         faults=(Kill(1.138049524736334, "us", 2.5720610935578323, power=True), Cancel(6.906931251632826, "joined")),
+    ),
+    "a task that had begun in the middle of its inputs forgot over a pause which windows it leaves out": Plan(
+        7010,
+        queries=("by_site",),
+        rows=240,
+        faults=(
+            Move(64.27212297431576, "by_site", 0.8706551921075555, "asia", None, without_state=True),
+            Pause(65.35073685947283, "by_site", 9.195704912834273),
+            SetClock(33.745660351239735, "us", 22.537014695427025),
+        ),
     ),
 }
 """By what went wrong then."""

@@ -273,6 +273,33 @@ async def test_one_that_begins_in_the_middle_says_from_when_on_it_has_windows_wh
         await task.close()
 
 
+async def test_one_that_is_paused_before_its_first_checkpoint_leaves_the_same_windows_out_again(tmp_path: Path) -> None:
+    async with hub_at(tmp_path) as hub:
+        late = tuple(replace(item, read_from=ReadFrom.OLDEST, event_delay_us=3) for item in INPUTS)
+        for place in (0, 1):
+            hub.publish(place, (10, "a", 1), watermark_us=12)
+        for log in hub.inputs:
+            hub.router.acknowledge(log.id, NEW, 0)
+        await until(lambda: all(log.first_epoch == 1 for log in hub.inputs))
+        # What is told of the task lives on while it is paused.
+        context = hub.context(replace(SPEC, task_id=NEW, inputs=late))
+        task = CombineTask(context, WINDOW)
+        running = asyncio.create_task(task.run())
+        for place in (0, 1):
+            hub.publish(place, (20, "a", 2), watermark_us=18)
+        await until(lambda: context.progress.starts_at_us == 30, running)
+        await stop(running)
+        await task.close()
+        task = CombineTask(context, WINDOW)
+        running = asyncio.create_task(task.run())
+        for place in (0, 1):
+            hub.publish(place, (20, "a", 4), (30, "a", 8), watermark_us=50)
+        hub.finish()
+        await running
+        assert rows_of(hub.new) == [(30, "a", 16)]
+        await task.close()
+
+
 async def test_one_that_begins_beside_others_counts_late_rows_when_these_are_gone(tmp_path: Path) -> None:
     async with hub_at(tmp_path) as hub:
         task = CombineTask(hub.context(replace(SPEC, task_id=NEW, beside=True)), WINDOW)

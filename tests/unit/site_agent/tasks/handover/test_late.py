@@ -13,6 +13,7 @@ import pytest
 from site_agent.base.errors import SiteAgentError
 from site_agent.tasks.checkpoint import CheckpointStore
 from site_agent.tasks.handover.successor import SuccessorTask, windowed_successor
+from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.spec import HandOver
 from tests.unit.site_agent.tasks.handover.world import (
     LATE_INPUTS,
@@ -79,6 +80,32 @@ async def test_it_takes_over_once_all_windows_are_out_that_it_lacks_rows_of(tmp_
         assert CheckpointStore(hub.directory / NEW).load_state().checkpoint.totals.rows_late == 1
         await new.close()
         await old.close()
+
+
+async def test_a_merge_that_is_paused_before_its_first_checkpoint_leaves_the_same_windows_out_again(
+    tmp_path: Path,
+) -> None:
+    async with hub_at(tmp_path) as hub:
+        hub.publish([(10, "a", 1), (10, "h", 1)], watermark_us=12)
+        for log in hub.inputs:
+            hub.router.acknowledge(log.id, NEW, 0)
+        await until(lambda: all(log.first_epoch == 1 for log in hub.inputs))
+        # What is told of the task lives on while it is paused.
+        context = hub.context(replace(SPEC, task_id=NEW, inputs=LATE_INPUTS))
+        task = MergeTask(context, WINDOW)
+        running = asyncio.create_task(task.run())
+        hub.publish([(20, "a", 2), (20, "h", 2)], watermark_us=18)
+        await until(lambda: context.progress.starts_at_us == 30, running)
+        await stop(running)
+        await task.close()
+        task = MergeTask(context, WINDOW)
+        running = asyncio.create_task(task.run())
+        hub.publish([(20, "a", 4), (20, "h", 4), (30, "a", 8), (30, "h", 8)], watermark_us=50)
+        for log in hub.inputs:
+            log.finish()
+        await running
+        assert sorted(rows_of(hub.new)) == [(30, "a", 8), (30, "h", 8)]
+        await task.close()
 
 
 async def test_it_does_not_take_over_windows_of_which_it_lacks_rows(tmp_path: Path) -> None:
