@@ -122,12 +122,17 @@ class Plan:
     lasts_s: float
 
 
-_LATER = (Kind.SWAP,)
-"""These came when others had been played: the seeds of those stay what they were."""
+SHORTAGES = (
+    Fault((Role.OLD,), Break.FULL),
+    Fault((Role.NEW,), Break.FULL),
+    Fault((Role.NEW,), Break.MEMORY),
+)
+_FIRST = tuple(kind for kind in Kind if kind is not Kind.SWAP)
 PAIRS = tuple(
     (kind, fault)
-    for kinds in ([kind for kind in Kind if kind not in _LATER], _LATER)
-    for fault in FAULTS
+    # What came later is behind the rest: the seeds of what was played before stay what they were.
+    for kinds, faults in ((_FIRST, FAULTS), ((Kind.SWAP,), FAULTS), (tuple(Kind), SHORTAGES))
+    for fault in faults
     for kind in kinds
     if kind.has_seed or not fault.of_seeds
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import selat
 from tests.e2e.cluster import wait_until
@@ -17,6 +19,8 @@ from tests.e2e.proxy import Cut
 from tests.soak.plan import Break, Fault
 
 RECOVERY_TIMEOUT_S = 180.0
+_LIMITS = {Break.FULL: resource.RLIMIT_FSIZE, Break.MEMORY: resource.RLIMIT_AS}
+"""What is limited. A process beyond its size of files is told so as it is of a full disk: the write fails."""
 
 
 @dataclass
@@ -55,6 +59,8 @@ class Faults:
             with self.scene.links[fault.target].severed(Cut(fault.how.value)):
                 self.stop.wait(fault.lasts_s)
             return str(fault)
+        if fault.how in _LIMITS:
+            return self._limit(fault)
         pid = self._signal(fault.target, signal.SIGKILL if fault.how is Break.KILL else signal.SIGSTOP)
         if pid is None:
             return f"miss {fault.target} (it was being started)"
@@ -64,6 +70,20 @@ class Faults:
                 self._signal(fault.target, signal.SIGCONT)
         return str(fault)
 
+    def _limit(self, fault: Fault) -> str:
+        """Take something away from a process for a while, unless it is just being started again."""
+        pid = self.scene.cluster.pids.get(fault.target)
+        if pid is None:
+            return f"miss {fault.target} (it was being started)"
+        kind = _LIMITS[fault.how]
+        with suppress(ProcessLookupError):
+            before = resource.prlimit(pid, kind)
+            resource.prlimit(pid, kind, (_now(pid) if fault.how is Break.MEMORY else 0, before[1]))
+            self.stop.wait(fault.lasts_s)
+            if self.scene.cluster.pids.get(fault.target) == pid:
+                resource.prlimit(pid, kind, before)
+        return str(fault)
+
     def _signal(self, name: str, number: signal.Signals) -> int | None:
         """The process that got it; None when the child is just being started again."""
         pid = self.scene.cluster.pids.get(name)
@@ -71,6 +91,12 @@ class Faults:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
         return pid
+
+
+def _now(pid: int) -> int:
+    """Return the bytes of address space that a process has."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[0])
+    return pages * resource.getpagesize()
 
 
 def await_everything(scene: Scene) -> None:

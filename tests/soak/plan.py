@@ -98,6 +98,10 @@ class Break(Enum):
     FREEZE = "freeze"
     HOLD = "hold"
     REFUSE = "refuse"
+    FULL = "full disk of"
+    """No file of the process's can grow."""
+    MEMORY = "no more memory for"
+    """The process gets no more address space; it may end of that."""
 
 
 @dataclass(frozen=True, slots=True)

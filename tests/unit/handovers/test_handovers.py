@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from evidence.page import read_page
-from tests.handovers.plan import FAULTS, PAIRS, Kind, Rows, draw
+from tests.handovers.plan import FAULTS, PAIRS, SHORTAGES, Kind, Rows, draw
 from tests.handovers.report import Run, record, run_section, summary
 
 RUNS = (
@@ -19,7 +19,7 @@ def test_each_pair_that_can_come_together_is_drawn_once() -> None:
     drawn = [(plan.kind, plan.fault) for plan in map(draw, range(len(PAIRS)))]
     assert len(set(drawn)) == len(drawn) >= 120
     assert {kind for kind, _ in drawn} == set(Kind)
-    assert {fault for _, fault in drawn} == set(FAULTS)
+    assert {fault for _, fault in drawn} == {*FAULTS, *SHORTAGES}
     assert all(kind.has_seed or not fault.of_seeds for kind, fault in drawn)
 
 

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from tests.e2e.dataset import SITES
-from tests.soak.draw import BEATS, CONTAINING, FAMILIES, SCHEDULERS, SHARING, draw
-from tests.soak.plan import Batch, Break, Kind, Plan, Step, Visit
+from tests.soak.draw import BEATS, CONTAINING, FAMILIES, LASTS_S, SCHEDULERS, SHARING, draw
+from tests.soak.plan import Batch, Kind, Plan, Step, Visit
 from tests.soak.streams import BEAT_ROWS, asleep, pushed
 
 PLANS = 12
@@ -34,7 +34,7 @@ def test_together_the_plans_cover_every_word(plans: list[Plan]) -> None:
         *FAMILIES,
         *("late join", "next-window", "pause", "cancel", "sink", "batch sink", "nap", "producer restart"),
     }
-    assert {fault.how for plan in plans for fault in plan.faults} == set(Break)
+    assert {fault.how for plan in plans for fault in plan.faults} == set(LASTS_S)
 
 
 def test_one_site_of_a_pushed_stream_is_always_awake(plans: list[Plan]) -> None:
