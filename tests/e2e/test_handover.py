@@ -8,9 +8,10 @@ import pytest
 
 import selat
 from selat.client.moves import MoveStep, TaskMove
-from tests.e2e.cluster import check_against_oracle, submit, wait_until
+from site_agent.channels.recovery import END_FILE
+from tests.e2e.cluster import GATEWAY, check_against_oracle, submit, wait_until
 from tests.e2e.dataset import SITES
-from tests.e2e.faults import Queries, Scene, in_the_middle, kill
+from tests.e2e.faults import Queries, Scene, epoch_files, in_the_middle, kill, stopped
 from tests.e2e.queries import CASES
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(400)]
@@ -71,6 +72,19 @@ def test_tasks_move_without_their_state_and_results_equal_the_oracle(frail: Scen
     moves = over(frail_client, move_all(frail_client, queries, without_state=True))
     assert MoveStep.MOVED in {move.step for move in moves}
     check_against_oracle(frail.dataset, CHOSEN, queries)
+
+
+def test_results_go_on_while_the_master_is_away_after_the_cut(frail: Scene, frail_client: selat.Client) -> None:
+    queries = submit(frail_client, CHOSEN[:1])
+    in_the_middle(queries, rows_in=500)
+    ((query, stage), site) = next(iter(movable(queries).items()))
+    to_site = SITES[(SITES.index(site) + 1) % len(SITES)]
+    frail_client.move_task(query, stage, to_site)
+    end = frail.cluster.data.root / "sites" / site / "channels" / f"{query}.{stage}" / END_FILE
+    wait_until(end.exists)
+    with stopped(frail.cluster, "master"):
+        wait_until(lambda: len(epoch_files(frail.cluster, GATEWAY, f"{query}.{stage}.g1")) >= 2)
+    check_against_oracle(frail.dataset, CHOSEN[:1], queries)
 
 
 @pytest.mark.long

@@ -16,6 +16,7 @@ from planner.adapt.model import Links, Phase, Role, Seen
 from planner.adapt.options import Action
 from planner.adapt.situation import Decision, Situation, Verdict
 from planner.values.links import Pair
+from planner.values.trees import Tree
 from tests.unit.planner.adapt.scenes import ROW_BYTES, SETTINGS, Scene, later, mesh
 
 SITES = ("a", "b", "hub", "far")
@@ -203,6 +204,7 @@ def test_partials_meet_on_the_way_where_only_one_of_them_fits() -> None:
     assert found.chosen is not None
     assert found.chosen.action is Action.REPLAN
     assert found.chosen.note == "a and b combined on the way"
+    assert found.chosen.tree == Tree({"a": "b"})
 
 
 @given(st.integers(1, 4), st.integers(1, 8))

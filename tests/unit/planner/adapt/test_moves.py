@@ -1,0 +1,29 @@
+"""Which task goes where, of what was decided."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.adapt.model import Seen
+from planner.adapt.moves import task_moves
+from planner.adapt.options import Action, Change, Option
+from planner.values.trees import Tree
+from tests.unit.planner.adapt.scenes import START, Scene, mesh
+
+SCENE = Scene(merges=("hub", "a"))
+SITES = ("a", "b", "hub", "far")
+
+
+def option(action: Action, tree: Tree | None = None) -> Option:
+    return Option(action, (Change(("q", "m1"), {"hub": 1, "a": 1}, {"a": 1, "far": 1}),), 1.0, 0.5, tree=tree)
+
+
+@pytest.mark.parametrize("action", [Action.REASSIGN, Action.REPLAN])
+def test_as_few_tasks_move_as_can(action: Action) -> None:
+    moves = task_moves(SCENE.graph, option(action), Seen(START), mesh(SITES))
+    assert moves == {SCENE.merge(0): "far"}
+
+
+def test_nothing_moves_where_something_else_is_to_be_done() -> None:
+    for chosen in (option(Action.SCALE_OUT), option(Action.REPLAN, Tree({"a": "b"}))):
+        assert task_moves(SCENE.graph, chosen, Seen(START), mesh(SITES)) == {}
