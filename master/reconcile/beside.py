@@ -12,11 +12,10 @@ from master.reconcile.inputs import Placed, inputs_of, task_spec, with_bins_of
 from master.records.model import QueryRecord
 from master.records.specs import ChannelInput, TaskSpec
 from planner.graph.ids import TaskId
-from planner.sharing.deployment import alone
+from planner.sharing.deployment import alone, placed_alone
 from planner.sharing.forking import own_task
 from planner.sharing.running import Deployed, Running
-from planner.sharing.swapping import new_combines
-from planner.sharing.swapping import placed as placed_by
+from planner.sharing.swapping import combines_of
 
 Sited = Iterator[tuple[str, TaskSpec]]
 
@@ -84,8 +83,8 @@ class Beside:
             return
         swap, handover = found
         query = replace(self._known[one.id.query], plan=swap.plan)
-        new = new_combines(swap, query.id)
-        placed = self._placed.at(placed_by(swap, query.id))
+        new = combines_of(swap.plan, query.id)
+        placed = self._placed.at(placed_alone(swap.plan, query.id))
         for combine in new:
             readers = {placed.placement[other.id] for other in new if combine.id in other.inputs}
             readers |= {handover.to_site} if combine.id in self._merge_in(query, one).inputs else set()
@@ -109,9 +108,9 @@ class Beside:
         assert found is not None
         swap, handover = found
         query = replace(self._known[one.id.query], plan=swap.plan)
-        placed = self._placed.at(placed_by(swap, query.id))
+        placed = self._placed.at(placed_alone(swap.plan, query.id))
         spec = task_spec(query, self._merge_in(query, one), placed, ())
-        inputs = self._renamed(spec.inputs, new_combines(swap, query.id), handover.generation)
+        inputs = self._renamed(spec.inputs, combines_of(swap.plan, query.id), handover.generation)
         return replace(successor, sql=spec.sql, merge=spec.merge, functions=spec.functions, inputs=inputs)
 
     def _merge_in(self, query: QueryRecord, one: Deployed) -> Deployed:

@@ -9,8 +9,9 @@ from master.records.model import InputStatus, SiteReport, TaskStatus
 from master.records.specs import ChannelInput, ChannelReader, HandOver, ResultSpec, TakeOver, TaskSpec
 from planner.graph.ids import TaskId
 from planner.handover.model import STATELESS, Fork, Handover, Lineage, Step, Swap, place_of
+from planner.sharing.deployment import placed_alone
 from planner.sharing.running import Deployed, Running
-from planner.sharing.swapping import placed, sources_read
+from planner.sharing.swapping import sources_read
 
 _SEEDED = (Step.SEEDING, Step.CUT, Step.WITHDRAWN, Step.TAKEN)
 _CUT = (Step.CUT, Step.TAKEN)
@@ -107,8 +108,9 @@ class Generations:
         for one in self._lineages.values():
             found = self.swap(one.place) if self._runs(one.place) else None
             if found is not None:
-                sites = placed(found[0], one.place.query)
-                for place, sources in sources_read(found[0], one.place.query).items():
+                plan, query = found[0].plan, one.place.query
+                sites = placed_alone(plan, query)
+                for place, sources in sources_read(plan, query).items():
                     yield from ((name, sites[place]) for name in sources)
 
     def forks(self, place: TaskId) -> Iterator[tuple[Fork, TakeOver, tuple[TaskId, ...]]]:

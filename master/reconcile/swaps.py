@@ -18,14 +18,12 @@ from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan
 from planner.handover.model import Handover, Lineage, Swap, place_of
 from planner.handover.refusals import Around, unready
-from planner.sharing.deployment import Change
+from planner.sharing.deployment import Change, placed_alone
 from planner.sharing.running import Running
 from planner.sharing.swapping import (
     Recombine,
     combines_of,
     merge_stage,
-    new_combines,
-    placed,
     refusal,
     sources_read,
     swap_to,
@@ -63,9 +61,9 @@ class Swaps:
         if refused is not None or place is None:
             message, hint = refused or (f"query {record.id} does not run", "look at selat query list")
             raise HandoverRefusedError(message, hint=hint, ids={"query": record.id})
-        places = (place, *(one.id for one in new_combines(swap, record.id)))
+        places = (place, *(one.id for one in combines_of(swap.plan, record.id)))
         generation = max(self._lineages.get(name).next_generation for name in places)
-        to_site = placed(swap, record.id)[place]
+        to_site = placed_alone(swap.plan, record.id)[place]
         begun = Handover(generation, running.site(place), to_site, now, reason=reason, swap=swap)
         return self._lineages.get(place).begun(begun)
 
@@ -76,19 +74,18 @@ class Swaps:
         return place if place in self._parts.queries.snapshots.held.placement else None
 
     def _around(self, place: TaskId, swap: Swap, running: Running) -> Around:
-        sites = placed(swap, place.query)
-        new = new_combines(swap, place.query)
-        beside = {place, *running.task(place).inputs, *chain.from_iterable(sources_read(swap, place.query).values())}
-        beside |= {one.id for one in running.deployed if place in one.inputs}
+        sites = placed_alone(swap.plan, place.query)
+        new = combines_of(swap.plan, place.query)
+        beside = {*running.with_inputs([place]), *(one.id for one in running.deployed if place in one.inputs)}
         return self._surroundings.of_new(
             {sites[one.id] for one in new} | {sites[place]},
-            beside=beside & running.placement.keys(),
+            beside=beside,
             successor=sites[place],
         )
 
     def whole_after_us(self, place: TaskId, handover: Handover) -> int | None:
         """The instant after which all new COMBINEs have whole windows; None: not all have said so yet."""
-        read, begun = sources_read(_swap(handover), place.query), self._new(place, handover)
+        read, begun = sources_read(_swap(handover).plan, place.query), self._new(place, handover)
         return last_whole_after_us(status for name, status in begun if read[place_of(name)])
 
     def is_past(self, place: TaskId, handover: Handover, old: TaskStatus | None) -> bool:
@@ -105,9 +102,9 @@ class Swaps:
     def sites(self, place: TaskId, handover: Handover, running: Running) -> set[str]:
         """Return the sites of the new COMBINEs and of what they read."""
         swap = _swap(handover)
-        new = new_combines(swap, place.query)
-        sites = placed(swap, place.query)
-        read = {*chain.from_iterable(sources_read(swap, place.query).values())} & running.placement.keys()
+        new = combines_of(swap.plan, place.query)
+        sites = placed_alone(swap.plan, place.query)
+        read = {*chain.from_iterable(sources_read(swap.plan, place.query).values())} & running.placement.keys()
         return {*(sites[one.id] for one in new), *(running.site(name) for name in read)}
 
     def changed(self, lineage: Lineage, from_epoch: int, now: datetime) -> tuple[Change, tuple[Lineage, ...]]:
@@ -115,8 +112,8 @@ class Swaps:
         handover, query = lineage.handover, lineage.place.query
         assert handover is not None
         swap, record = _swap(handover), self._parts.queries.get(query)
-        sites = placed(swap, query)
-        new, old = new_combines(swap, query), combines_of(record.plan, query)
+        sites = placed_alone(swap.plan, query)
+        new, old = combines_of(swap.plan, query), combines_of(record.plan, query)
         took_s = (now - handover.asked_at).total_seconds()
         change = Change(
             self._parts.queries.snapshots.version,
@@ -134,8 +131,8 @@ class Swaps:
     def _new(self, place: TaskId, handover: Handover) -> Iterator[tuple[TaskId, TaskStatus | None]]:
         """Yield the new COMBINEs, with what their sites report of them."""
         swap = _swap(handover)
-        sites = placed(swap, place.query)
-        for one in new_combines(swap, place.query):
+        sites = placed_alone(swap.plan, place.query)
+        for one in combines_of(swap.plan, place.query):
             name = one.id._replace(generation=handover.generation)
             report = self._parts.sites.get(sites[one.id]).report
             tasks = () if report is None else report.tasks

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from planner.graph.ids import TaskId
 from planner.graph.plan import Merge, PhysicalPlan, Stage
 from planner.handover.model import Swap
-from planner.sharing.deployment import Deployment, alone, placed_alone
+from planner.sharing.deployment import Deployment, alone
 from planner.sharing.running import Deployed
 from planner.sharing.scaling import whole_from_us
 from planner.sharing.vertices import VertexKind
@@ -104,26 +104,16 @@ def swap_to(running: PhysicalPlan, wanted: PhysicalPlan, note: str) -> Swap:
     return Swap(replace(wanted, adapting=running.adapting, functions=running.functions), note)
 
 
-def new_combines(swap: Swap, query: str) -> tuple[Deployed, ...]:
-    """Return the COMBINEs of a swap, each behind those that it reads, by the places that they are to be in."""
-    return combines_of(swap.plan, query)
-
-
 def combines_of(plan: PhysicalPlan, query: str) -> tuple[Deployed, ...]:
     """Return the COMBINEs of a query that shares nothing, each behind those that it reads."""
     return tuple(one for one in alone(plan, query) if one.vertex.kind is VertexKind.COMBINE)
 
 
-def sources_read(swap: Swap, query: str) -> Mapping[TaskId, tuple[TaskId, ...]]:
-    """Return, by the place of each new COMBINE, those of the sources that it reads itself."""
-    new = new_combines(swap, query)
-    own = {one.id for one in new}
-    return {one.id: tuple(name for name in one.inputs if name not in own) for one in new}
-
-
-def placed(swap: Swap, query: str) -> Mapping[TaskId, str]:
-    """Return where the tasks of a query are to be once it runs the plan of a swap."""
-    return placed_alone(swap.plan, query)
+def sources_read(plan: PhysicalPlan, query: str) -> Mapping[TaskId, tuple[TaskId, ...]]:
+    """Return, by the place of each COMBINE, those of the sources that it reads itself."""
+    found = combines_of(plan, query)
+    own = {one.id for one in found}
+    return {one.id: tuple(name for name in one.inputs if name not in own) for one in found}
 
 
 def swapped_from_us(whole_after_us: int, merge: Merge) -> int:
@@ -138,5 +128,4 @@ def swapped_from_us(whole_after_us: int, merge: Merge) -> int:
 
 def told(plan: PhysicalPlan) -> str:
     """Return how a plan's sites combine, for people."""
-    ways = [f"{stage.id} at {', '.join(stage.pinned)}" for stage in combines(plan)]
-    return "; ".join(ways)
+    return "; ".join(f"{stage.id} at {', '.join(stage.pinned)}" for stage in combines(plan))
