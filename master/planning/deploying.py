@@ -68,4 +68,6 @@ class Deployer:
         shared = share(query, vertices, setting)
         deployment = deployment_of(shared, vertices, running, start=settings.start)
         sites = {d.vertex: d.site for d in shared.decisions if d.vertex in plan.sites}
+        if planned.settled is not None and sites != plan.sites:
+            plan = replace(planned.settled(sites), adapting=plan.adapting)
         return Change(running.version, replace(plan, sites=sites), deployment, sites_of(deployment, {}))

@@ -19,6 +19,7 @@ from master.sites.status import Sites
 from planner.batch import BatchOptions
 from planner.estimate.rates import task_rates
 from planner.graph.clientplan import ClientQuery
+from planner.graph.ids import VertexId
 from planner.graph.plan import DraftPlan, PhysicalPlan, Split, StatementText
 from planner.planning import Answer, Combined, Planning, Question, Refusal, place, place_batch, place_combining
 from planner.planning.drafts import with_texts
@@ -67,6 +68,10 @@ class Combining:
     """Over which sites they go; None: as the links' figures say."""
 
 
+Settled = Callable[[Mapping[VertexId, str]], PhysicalPlan]
+"""It places the plan anew, where these vertices are at these sites."""
+
+
 @dataclass(frozen=True, slots=True)
 class Planned:
     """A placed plan, with what decisions about sharing need."""
@@ -76,6 +81,8 @@ class Planned:
     """The streams and tables of the plan by name, as they were when it was made."""
     rates: Mapping[tuple[str, str], float]
     """Bytes per second that each task is expected to send, by stage and site; of a merge by stage and ""."""
+    settled: Settled | None = None
+    """None: it has no stage that another site could be chosen for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +173,13 @@ class QueryPlanner:
         plan = made.plan
         named = {stage.relation for stage in plan.stages if stage.relation is not None}
         relations = {name: relation for name in sorted(named) if (relation := catalog.find(name)) is not None}
-        return Planned(plan, relations, task_rates(made.draft, statistics))
+        draft = made.draft
+
+        def settled(sites: Mapping[VertexId, str]) -> PhysicalPlan:
+            again = place(draft, topology, statistics, alive=alive, wan=wan, settled=sites)
+            return replace(again, trees=plan.trees)
+
+        return Planned(plan, relations, task_rates(draft, statistics), settled)
 
     async def _splits(self, draft: DraftPlan, alive: frozenset[str], split_bytes: int) -> tuple[Split, ...]:
         """The splits of the tables that MAPs read, from all sites concurrently; what several read is listed once."""

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from planner.estimate.rates import Estimate, Flow, MergeFlows, estimate_flows
 from planner.graph.ids import VertexId
@@ -48,6 +49,7 @@ BYTES_DIGITS = 3
 COST_DIGITS = 9
 
 DRAINING = "it is draining, and gets no new work"
+SETTLED = "the sharing mode has it there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +87,23 @@ class _World:
     slots: Mapping[str, int]
     """Of each site of the topology."""
     links: Mapping[Pair, LinkFigures]
+    settled: Mapping[VertexId, str]
+    """Sites that were chosen otherwise."""
+
+    def taken(self, vertex: VertexId, options: Sequence[_Option], best: _Option) -> _Option:
+        """The option of the site that was settled for a vertex, else the best one."""
+        site = self.settled.get(vertex)
+        return next((option for option in options if option.site == site), best)
 
 
-def place(
+def place(  # noqa: PLR0913 - all that decides where stages run
     draft: DraftPlan,
     topology: Topology,
     statistics: Statistics,
     *,
     alive: frozenset[str],
     wan: WanSnapshot | None = None,
+    settled: Mapping[VertexId, str] = MappingProxyType({}),
 ) -> PhysicalPlan:
     """The plan with a site for every stage, the links it uses and the candidates that were weighed.
 
@@ -103,6 +113,7 @@ def place(
         statistics: rates of streams by site, as far as measured.
         alive: sites that can take tasks now.
         wan: what the monitor knows of the links now; None: nothing was measured.
+        settled: sites that were chosen otherwise, as for what queries share, of vertices that are not pinned.
 
     Raises:
         PlacementError: a site that is needed is not in the topology, not alive, or draining.
@@ -113,7 +124,7 @@ def place(
     destination = checked_destination(draft, topology, alive)
     alive = alive & set(topology.sites)
     slots = {name: site.slots for name, site in topology.sites.items()}
-    world = _World(destination, alive, topology.draining, slots, link_figures(topology, wan))
+    world = _World(destination, alive, topology.draining, slots, link_figures(topology, wan), settled)
     placed = _Placed()
     for estimate in estimate_flows(draft, statistics):
         placed = _with(placed, estimate, world)
@@ -141,13 +152,14 @@ def _with(placed: _Placed, estimate: Estimate, world: _World) -> _Placed:
     options = [_option(site, whole, world, placed.flows) for site in sorted(world.sites)]
     # The gateway is one of them.
     able = [option for option in options if option.site not in world.draining]
-    chosen = min(able, key=lambda option: _order(option, gateway))
+    best = min(able, key=lambda option: _order(option, gateway))
+    chosen = world.taken(VertexId(estimate.stage), options, best)
     weighed = replace(
         placed,
         sites={**placed.sites, VertexId(estimate.stage): chosen.site},
         candidates=(
             *placed.candidates,
-            *(replace(_candidate(o, chosen, world), stage=estimate.stage) for o in options),
+            *(replace(_candidate(o, chosen, best, world), stage=estimate.stage) for o in options),
         ),
         weighed=placed.weighed.union(*(o.flows for o in options)),
     )
@@ -173,7 +185,8 @@ def _with_parts(placed: _Placed, merge: MergeFlows, world: _World, target: str) 
     given: Counter[str] = Counter()
     for number in range(merge.parts):
         options = [_option(site, load, world, placed.flows) for site in sorted(world.sites - world.draining)]
-        chosen = min(options, key=lambda o: _order_of_part(o, target, full=given[o.site] >= world.slots[o.site]))
+        best = min(options, key=lambda o: _order_of_part(o, target, full=given[o.site] >= world.slots[o.site]))
+        chosen = world.taken(VertexId(merge.stage, number), options, best)
         given[chosen.site] += 1
         placed = replace(
             placed,
@@ -298,14 +311,23 @@ def _order_of_part(option: _Option, target: str, *, full: bool) -> tuple[bool, b
     return obstacle, full, wan, cost, away, site
 
 
-def _candidate(option: _Option, chosen: _Option, world: _World) -> PlacementCandidate:
+def _candidate(option: _Option, chosen: _Option, best: _Option, world: _World) -> PlacementCandidate:
     return PlacementCandidate(
         site=option.site,
         wan_bytes_per_s=option.wan_bytes_per_s,
         cost=option.cost,
         chosen=option is chosen,
-        reason=DRAINING if option.site in world.draining else _reason(option, chosen, world.destination.site),
+        reason=DRAINING if option.site in world.draining else _why(option, chosen, best, world.destination.site),
     )
+
+
+def _why(option: _Option, chosen: _Option, best: _Option, gateway: str) -> str:
+    """Why it was chosen or turned down, if that was not for its cost alone."""
+    if chosen is best:
+        return _reason(option, best, gateway)
+    if option is chosen:
+        return f"{SETTLED}, although {_reason(option, best, gateway)}"
+    return "fewest bytes over the WAN, if nothing were shared" if option is best else _reason(option, best, gateway)
 
 
 def _reason(option: _Option, chosen: _Option, gateway: str) -> str:

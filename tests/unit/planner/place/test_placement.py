@@ -55,6 +55,21 @@ def test_the_merge_goes_to_the_busiest_source() -> None:
     assert all(c.reason for c in plan.candidates)
 
 
+def test_a_merge_that_is_elsewhere_for_what_it_shares_is_shown_there() -> None:
+    statistics, alive = rates(a=2, b=90, c=3), frozenset(SITES)
+    plan = place(COUNTS, topology_of(*SITES), statistics, alive=alive, settled={VertexId("m1"): "a"})
+    assert merge_site(plan) == "a"
+    assert [(link.source, link.target) for link in plan.links] == [("b", "a"), ("c", "a"), ("a", "hub")]
+    reasons = {c.site: (c.chosen, c.reason) for c in plan.candidates}
+    chosen, why = reasons["a"]
+    assert chosen
+    assert why.startswith("the sharing mode has it there, although ")
+    assert why.endswith("bytes/s more over the WAN")
+    assert reasons["b"] == (False, "fewest bytes over the WAN, if nothing were shared")
+    by_cost = place(COUNTS, topology_of(*SITES), statistics, alive=alive, settled={VertexId("m1"): "b"})
+    assert by_cost == place(COUNTS, topology_of(*SITES), statistics, alive=alive)
+
+
 def test_a_narrow_link_is_avoided() -> None:
     links = {("a", "b"): (10.0, 10)}
     plan = place(COUNTS, topology_of(*SITES, links=links), rates(a=20, b=90, c=3), alive=frozenset(SITES))
