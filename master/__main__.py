@@ -31,10 +31,11 @@ from master.records.specs import ResultsLimit
 from master.server import Master, Surroundings, serving, write_ready_file
 from master.store.sqlite import SqliteStore
 from master.wan.sqlite_history import SqliteLinkHistory
+from planner.adapt.model import Settings as AdaptationSettings
 from planner.batch import Policy, SkipRule
 from planner.leases import LeasePolicy
 from planner.sharing.modes import Sharing
-from planner.values.adapting import Adapting
+from planner.values.adapting import Adapting, Order
 from planner.values.errors import InvalidDefinitionError, PlannerError
 from planner.values.topology import Topology
 from planner.values.topology_text import read_topology_text
@@ -120,6 +121,7 @@ def _config(parsed: argparse.Namespace) -> MasterConfig:
         python_functions=allows_functions(parsed.python_functions, insecure=exposed),
         sharing=Sharing(parsed.sharing),
         adapting=Adapting(parsed.adaptation),
+        adaptation=AdaptationSettings(order=Order(parsed.adaptation_order)),
         leases=LeasePolicy(longest=parsed.longest_lease, grace=parsed.lease_grace, fair=parsed.fair_share),
         batch=BatchConfig(
             policy=Policy(parsed.batch_scheduler),
@@ -295,12 +297,7 @@ def _parser() -> argparse.ArgumentParser:
         choices=[mode.value for mode in Sharing],
         help="what queries share without SET sharing; default: %(default)s",
     )
-    parser.add_argument(
-        "--adaptation",
-        default=defaults.adapting.value,
-        choices=[mode.value for mode in Adapting],
-        help="what is decided, or done, about queries without SET adaptation; default: %(default)s",
-    )
+    _add_adaptation_options(parser, defaults)
     _add_lease_options(parser, defaults.leases)
     _add_batch_options(parser, defaults.batch)
     parser.add_argument("--no-probes", action="store_true", help="probe links only on request (selat wan probe)")
@@ -331,6 +328,22 @@ def _add_wall_options(parser: argparse.ArgumentParser) -> None:
         "--python-functions",
         choices=["allow", "refuse"],
         help="whether CREATE FUNCTION is allowed; default: allow on loopback, else refuse",
+    )
+
+
+def _add_adaptation_options(parser: argparse.ArgumentParser, defaults: MasterConfig) -> None:
+    parser.add_argument(
+        "--adaptation",
+        default=defaults.adapting.value,
+        choices=[mode.value for mode in Adapting],
+        help="what is decided, or done, about queries without SET adaptation; default: %(default)s",
+    )
+    parser.add_argument(
+        "--adaptation-order",
+        default=defaults.adaptation.order.value,
+        choices=[order.value for order in Order],
+        help="whom adaptation helps first: who costs least (nako), as found, or who waits longest (slo);"
+        " default: %(default)s",
     )
 
 

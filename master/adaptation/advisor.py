@@ -106,7 +106,13 @@ class Advisor:
             return
         graphs = tuple(graph_of(record, running) for record in advised.values() if record.id in running.queries)
         situation = Situation(
-            graphs, before, self._before, Links.of(self._parts.wan()), self._free_slots(), self._parts.acting.moving
+            graphs,
+            before,
+            self._before,
+            Links.of(self._parts.wan()),
+            self._free_slots(),
+            self._parts.acting.moving,
+            {site.name: len(self._parts.leases.table.of_site(site.name)) for site in self._parts.sites.all()},
         )
         found = await asyncio.to_thread(self._decide, situation, self._memory, self._settings)
         self._memory = found.memory

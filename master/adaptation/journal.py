@@ -63,6 +63,8 @@ class Entry:
     considered: tuple[OptionEntry, ...] = ()
     expected: str = ""
     outcome: str = ""
+    cost: str = ""
+    """Of the action, with its parts."""
 
     @property
     def line(self) -> str:
@@ -86,6 +88,7 @@ def entry_of(decision: Decision, mode: Adapting, number: int, at: datetime) -> E
     """A decision, as it is kept from now on."""
     finding = decision.finding
     entry = Entry(number, decision.query, mode, decision.verdict, decision.reason, at, at, expected=decision.expected)
+    entry = replace(entry, cost=decision.cost.text if decision.cost is not None else "")
     options = tuple(
         OptionEntry(
             one.option.action.value,

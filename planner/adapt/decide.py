@@ -1,8 +1,8 @@
 """One round: causes of all queries, and what is done about them, one after the other over what is left.
 
-The shortest cure goes first, and after each the rest is looked at anew: its slots and its shares of links, on the old
-way and on the new one, are taken, and a link that it relieves needs no second cure. The answer is the same whether
-somebody will act on it or not.
+The cheapest cure goes first (`planner.adapt.costs`; or in another order, if that is asked for), and after each the
+rest is looked at anew: its slots and its shares of links, on the old way and on the new one, are taken, and a link that
+it relieves needs no second cure. The answer is the same whether somebody will act on it or not.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from planner.adapt.costs import Cost, Site, cost_of, every_s
 from planner.adapt.cures import LEFT_TO_PEOPLE, cure, needed, target
 from planner.adapt.diagnose import Cause, Finding, diagnose
 from planner.adapt.memory import Memory
@@ -18,6 +19,7 @@ from planner.adapt.options import Option, Subject, one_less
 from planner.adapt.rates import expected_in, rates
 from planner.adapt.situation import Considered, Decision, Reserved, Situation, Verdict, View
 from planner.adapt.traffic import Look, carried, demand_of, link_uses
+from planner.values.adapting import Order
 from planner.values.links import Pair
 
 
@@ -146,25 +148,59 @@ def _cured(situation: Situation, view: View, cases: list[_Case], memory: Memory)
         else:
             waiting.append(case)
     relieved: dict[Pair, str] = {}
+    done: list[Option] = []
+    costs: dict[Group, Cost] = {}
     while waiting:
         tried = [(case, cure(view, case.look, case.finding, case.group)) for case in waiting]
         able = [(c, found, found.chosen) for c, found in tried if found.chosen is not None]
         if not able:
             decisions += [_decision(situation, c, Verdict.NONE, f.reason, f.considered) for c, f in tried]
             break
-        case, found, chosen = min(able, key=lambda a: (a[2].adapt_s, -a[0].finding.deficit, a[0].group))
-        decisions.append(_decision(situation, case, Verdict.ACT, found.reason, found.considered))
+        costs |= {c.group: _cost(situation, view, memory, c, option) for c, _, option in able}
+        case, found, chosen = min(able, key=lambda a: _rank(view.settings, a[0], costs[a[0].group]))
+        acted = _decision(situation, case, Verdict.ACT, found.reason, found.considered)
+        decisions.append(replace(acted, cost=costs[case.group]))
         memory = memory.acted(chosen, case.finding, situation.now, view.settings)
         view = replace(view, reserved=view.reserved.plus(chosen))
-        relieved |= _relieved(view, case, chosen, relieved)
+        done.append(chosen)
+        relieved |= _relieved(view, case, done, relieved)
         waiting = [other for other in waiting if other is not case]
         for other in list(waiting):
             link = (other.finding.site, other.finding.to_site)
             if other.finding.cause is Cause.LINK and link in relieved:
                 waiting.remove(other)
                 why = f"what is done about {relieved[link]} leaves room for it"
-                decisions.append(_decision(situation, other, Verdict.NONE, why))
+                spared = _decision(situation, other, Verdict.NONE, why)
+                decisions.append(replace(spared, cost=costs.get(other.group)))
     return decisions, memory
+
+
+def _cost(situation: Situation, view: View, memory: Memory, case: _Case, option: Option) -> Cost:
+    """What a cure costs, with the slots and links as they are."""
+    free = {site: number - view.reserved.slots.get(site, 0) for site, number in view.slots.items()}
+    sites = {site: Site(situation.all_slots.get(site, number), number) for site, number in free.items()}
+    known = {group for group in case.look.graph.groups if case.look.graph.tasks(group)}
+    changed = {change.group for change in option.changes} & known
+    adapted = memory.adapted.get(case.look.graph.query, ())
+    return cost_of(
+        option,
+        {group: demand_of(case.look, group) for group in changed},
+        sites,
+        view.links,
+        every_s=every_s(adapted, horizon_s=view.settings.horizon_s),
+        alpha=view.settings.alpha,
+    )
+
+
+def _rank(settings: Settings, case: _Case, cost: Cost) -> tuple[float, float, Group]:
+    """By which the first is taken; those that were found first are at the front as they are."""
+    match settings.order:
+        case Order.NAKO:
+            return cost.total, -case.finding.deficit, case.group
+        case Order.SLO:
+            return -case.finding.queued_s, -case.finding.deficit, case.group
+        case Order.FIRST:
+            return 0.0, 0.0, ("", "")
 
 
 def _left_alone(situation: Situation, case: _Case, memory: Memory, settings: Settings) -> str:
@@ -184,16 +220,17 @@ def _left_alone(situation: Situation, case: _Case, memory: Memory, settings: Set
     return ""
 
 
-def _relieved(view: View, case: _Case, chosen: Option, known: Mapping[Pair, str]) -> Mapping[Pair, str]:
-    """Links with enough room for all once the action is done."""
-    groups = [change.group for change in chosen.changes]
-    uses = link_uses(view.looks, but=groups)
-    found = {}
-    for pair, whole in view.links.capacity.items():
-        use = uses.get(pair, 0.0) + chosen.flows.get(pair, 0.0)
-        if pair not in known and use < view.settings.link_share * whole:
-            found[pair] = f"{case.group[1]} of {case.group[0]}"
-    return found
+def _relieved(view: View, case: _Case, done: list[Option], known: Mapping[Pair, str]) -> Mapping[Pair, str]:
+    """Links with enough room for what is left on them once all actions are done; the last one is the case's."""
+    uses = dict(link_uses(view.looks, but=[change.group for option in done for change in option.changes]))
+    for option in done:
+        for pair, rate in option.flows.items():
+            uses[pair] = uses.get(pair, 0.0) + rate
+    return {
+        pair: f"{case.group[1]} of {case.group[0]}"
+        for pair, whole in view.links.capacity.items()
+        if pair not in known and uses.get(pair, 0.0) < view.settings.link_share * whole
+    }
 
 
 def _decision(

@@ -12,6 +12,9 @@ from planner.adapt.model import Group, Settings
 from planner.adapt.options import Option
 from planner.values.links import Pair
 
+_TIMES = 8
+"""So many of the last adaptations of a query say how often it is adapted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Awaited:
@@ -44,6 +47,8 @@ class Memory:
     failed: Mapping[Group, Failed] = field(default_factory=dict)
     spare_since: Mapping[Group, datetime] = field(default_factory=dict)
     """Since when an operator would have done with a task less."""
+    adapted: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
+    """When a query was adapted, the last times, oldest first."""
 
     def with_figures(self, capacity: Mapping[Pair, float], now: datetime, settings: Settings) -> Memory:
         """With what is known of links now, and without what is too old."""
@@ -97,7 +102,9 @@ class Memory:
         one = Awaited(option, finding.cause, finding.deficit, due)
         groups = [change.group for change in option.changes]
         spare = {group: since for group, since in self.spare_since.items() if group not in groups}
-        return replace(self, awaited={**self.awaited, **dict.fromkeys(groups, one)}, spare_since=spare)
+        times = {query: (*self.adapted.get(query, ()), now)[-_TIMES:] for query in {query for query, _ in groups}}
+        awaited = {**self.awaited, **dict.fromkeys(groups, one)}
+        return replace(self, awaited=awaited, spare_since=spare, adapted={**self.adapted, **times})
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Self
 
 from planner.graph.ids import TaskId
+from planner.values.adapting import Order
 from planner.values.links import Pair
 from planner.wan.snapshot import WanSnapshot
 
@@ -233,5 +234,8 @@ class Settings:
     """So long, and twice as long with each more."""
     healthy: int = 8
     """Intervals without a cause, after which what failed before is forgotten."""
+    order: Order = Order.NAKO
+    alpha: float = 0.5
+    """The weight of resources in the cost of an action, beside the overhead's."""
     program_s: float = 0.3
     """The time for an integer program: where it is not done by then, it seldom finds more than placing one by one."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import Enum
 
 from planner.adapt.assign import Sites
+from planner.adapt.costs import Cost
 from planner.adapt.diagnose import Cause, Finding
 from planner.adapt.model import Graph, Group, Links, Seen, Settings
 from planner.adapt.options import Option, Room
@@ -28,6 +29,8 @@ class Situation:
     """That are free, by site where a task may begin."""
     moving: frozenset[Group] = frozenset()
     """Operators in a handover."""
+    all_slots: Sites = field(default_factory=dict)
+    """By site, free or not; of one that is not named, the free ones are all there are."""
 
     @property
     def now(self) -> datetime:
@@ -66,6 +69,8 @@ class Decision:
     considered: tuple[Considered, ...] = ()
     expected: str = ""
     """What the action is to bring."""
+    cost: Cost | None = None
+    """Of the action that was, or would have been, taken; None: there is none."""
 
     @property
     def chosen(self) -> Option | None:

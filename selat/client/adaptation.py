@@ -57,6 +57,8 @@ class AdaptationDecision:
     """When it was last decided, and below first of so many times in a row."""
     first_at: datetime
     count: int
+    cost: str = ""
+    """What the action costs, with its parts; empty: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ def decision(message: pb.AdaptationDecision) -> AdaptationDecision:
         at=to_datetime(message.at_us),
         first_at=to_datetime(message.first_at_us),
         count=message.count,
+        cost=message.cost,
     )
 
 

@@ -24,31 +24,31 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19selat/v1/adaptation.proto\x12\x08selat.v1\"\x95\x03\n\x12\x41\x64\x61ptationDecision\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x10\n\x08query_id\x18\x02 \x01(\t\x12&\n\x04mode\x18\x03 \x01(\x0e\x32\x18.selat.v1.AdaptationMode\x12\x0f\n\x07verdict\x18\x04 \x01(\t\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\r\n\x05\x63\x61use\x18\x06 \x01(\t\x12\x0f\n\x07task_id\x18\x07 \x01(\t\x12\x0c\n\x04site\x18\x08 \x01(\t\x12\x0f\n\x07to_site\x18\t \x01(\t\x12\x0c\n\x04seen\x18\n \x01(\t\x12\x16\n\x0e\x65xpected_per_s\x18\x0b \x01(\x01\x12\x14\n\x0cpassed_per_s\x18\x0c \x01(\x01\x12\x13\n\x0bqueued_rows\x18\r \x01(\x01\x12.\n\nconsidered\x18\x0e \x03(\x0b\x32\x1a.selat.v1.AdaptationOption\x12\x10\n\x08\x65xpected\x18\x0f \x01(\t\x12\x0f\n\x07outcome\x18\x10 \x01(\t\x12\r\n\x05\x61t_us\x18\x11 \x01(\x03\x12\x13\n\x0b\x66irst_at_us\x18\x12 \x01(\x03\x12\r\n\x05\x63ount\x18\x13 \x01(\r\"\x86\x01\n\x10\x41\x64\x61ptationOption\x12\x0e\n\x06\x61\x63tion\x18\x01 \x01(\t\x12\x0e\n\x06\x63hange\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x61pt_s\x18\x03 \x01(\x01\x12\x15\n\x08link_use\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x0c\n\x04note\x18\x05 \x01(\t\x12\x0f\n\x07\x61gainst\x18\x06 \x01(\tB\x0b\n\t_link_use\"4\n\x14ListDecisionsRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\r\n\x05limit\x18\x02 \x01(\r\"H\n\x15ListDecisionsResponse\x12/\n\tdecisions\x18\x01 \x03(\x0b\x32\x1c.selat.v1.AdaptationDecision\"\x7f\n\x0bQueryMoment\x12\r\n\x05\x61t_us\x18\x01 \x01(\x03\x12\'\n\x06\x63hange\x18\x02 \x01(\x0b\x32\x15.selat.v1.QueryChangeH\x00\x12\x30\n\x08\x64\x65\x63ision\x18\x03 \x01(\x0b\x32\x1c.selat.v1.AdaptationDecisionH\x00\x42\x06\n\x04what\",\n\x0bQueryChange\x12\r\n\x05state\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\'\n\x16GetQueryHistoryRequest\x12\r\n\x05query\x18\x01 \x01(\t\"{\n\x17GetQueryHistoryResponse\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12&\n\x04mode\x18\x02 \x01(\x0e\x32\x18.selat.v1.AdaptationMode\x12&\n\x07moments\x18\x03 \x03(\x0b\x32\x15.selat.v1.QueryMoment*~\n\x0e\x41\x64\x61ptationMode\x12\x1f\n\x1b\x41\x44\x41PTATION_MODE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x41\x44\x41PTATION_MODE_OFF\x10\x01\x12\x1a\n\x16\x41\x44\x41PTATION_MODE_ADVISE\x10\x02\x12\x16\n\x12\x41\x44\x41PTATION_MODE_ON\x10\x03\x32\xbd\x01\n\x11\x41\x64\x61ptationService\x12P\n\rListDecisions\x12\x1e.selat.v1.ListDecisionsRequest\x1a\x1f.selat.v1.ListDecisionsResponse\x12V\n\x0fGetQueryHistory\x12 .selat.v1.GetQueryHistoryRequest\x1a!.selat.v1.GetQueryHistoryResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19selat/v1/adaptation.proto\x12\x08selat.v1\"\xa3\x03\n\x12\x41\x64\x61ptationDecision\x12\x0e\n\x06number\x18\x01 \x01(\x04\x12\x10\n\x08query_id\x18\x02 \x01(\t\x12&\n\x04mode\x18\x03 \x01(\x0e\x32\x18.selat.v1.AdaptationMode\x12\x0f\n\x07verdict\x18\x04 \x01(\t\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\r\n\x05\x63\x61use\x18\x06 \x01(\t\x12\x0f\n\x07task_id\x18\x07 \x01(\t\x12\x0c\n\x04site\x18\x08 \x01(\t\x12\x0f\n\x07to_site\x18\t \x01(\t\x12\x0c\n\x04seen\x18\n \x01(\t\x12\x16\n\x0e\x65xpected_per_s\x18\x0b \x01(\x01\x12\x14\n\x0cpassed_per_s\x18\x0c \x01(\x01\x12\x13\n\x0bqueued_rows\x18\r \x01(\x01\x12.\n\nconsidered\x18\x0e \x03(\x0b\x32\x1a.selat.v1.AdaptationOption\x12\x10\n\x08\x65xpected\x18\x0f \x01(\t\x12\x0f\n\x07outcome\x18\x10 \x01(\t\x12\r\n\x05\x61t_us\x18\x11 \x01(\x03\x12\x13\n\x0b\x66irst_at_us\x18\x12 \x01(\x03\x12\r\n\x05\x63ount\x18\x13 \x01(\r\x12\x0c\n\x04\x63ost\x18\x14 \x01(\t\"\x86\x01\n\x10\x41\x64\x61ptationOption\x12\x0e\n\x06\x61\x63tion\x18\x01 \x01(\t\x12\x0e\n\x06\x63hange\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x61pt_s\x18\x03 \x01(\x01\x12\x15\n\x08link_use\x18\x04 \x01(\x01H\x00\x88\x01\x01\x12\x0c\n\x04note\x18\x05 \x01(\t\x12\x0f\n\x07\x61gainst\x18\x06 \x01(\tB\x0b\n\t_link_use\"4\n\x14ListDecisionsRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\r\n\x05limit\x18\x02 \x01(\r\"H\n\x15ListDecisionsResponse\x12/\n\tdecisions\x18\x01 \x03(\x0b\x32\x1c.selat.v1.AdaptationDecision\"\x7f\n\x0bQueryMoment\x12\r\n\x05\x61t_us\x18\x01 \x01(\x03\x12\'\n\x06\x63hange\x18\x02 \x01(\x0b\x32\x15.selat.v1.QueryChangeH\x00\x12\x30\n\x08\x64\x65\x63ision\x18\x03 \x01(\x0b\x32\x1c.selat.v1.AdaptationDecisionH\x00\x42\x06\n\x04what\",\n\x0bQueryChange\x12\r\n\x05state\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\'\n\x16GetQueryHistoryRequest\x12\r\n\x05query\x18\x01 \x01(\t\"{\n\x17GetQueryHistoryResponse\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12&\n\x04mode\x18\x02 \x01(\x0e\x32\x18.selat.v1.AdaptationMode\x12&\n\x07moments\x18\x03 \x03(\x0b\x32\x15.selat.v1.QueryMoment*~\n\x0e\x41\x64\x61ptationMode\x12\x1f\n\x1b\x41\x44\x41PTATION_MODE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x41\x44\x41PTATION_MODE_OFF\x10\x01\x12\x1a\n\x16\x41\x44\x41PTATION_MODE_ADVISE\x10\x02\x12\x16\n\x12\x41\x44\x41PTATION_MODE_ON\x10\x03\x32\xbd\x01\n\x11\x41\x64\x61ptationService\x12P\n\rListDecisions\x12\x1e.selat.v1.ListDecisionsRequest\x1a\x1f.selat.v1.ListDecisionsResponse\x12V\n\x0fGetQueryHistory\x12 .selat.v1.GetQueryHistoryRequest\x1a!.selat.v1.GetQueryHistoryResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'selat.v1.adaptation_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ADAPTATIONMODE']._serialized_start=1053
-  _globals['_ADAPTATIONMODE']._serialized_end=1179
+  _globals['_ADAPTATIONMODE']._serialized_start=1067
+  _globals['_ADAPTATIONMODE']._serialized_end=1193
   _globals['_ADAPTATIONDECISION']._serialized_start=40
-  _globals['_ADAPTATIONDECISION']._serialized_end=445
-  _globals['_ADAPTATIONOPTION']._serialized_start=448
-  _globals['_ADAPTATIONOPTION']._serialized_end=582
-  _globals['_LISTDECISIONSREQUEST']._serialized_start=584
-  _globals['_LISTDECISIONSREQUEST']._serialized_end=636
-  _globals['_LISTDECISIONSRESPONSE']._serialized_start=638
-  _globals['_LISTDECISIONSRESPONSE']._serialized_end=710
-  _globals['_QUERYMOMENT']._serialized_start=712
-  _globals['_QUERYMOMENT']._serialized_end=839
-  _globals['_QUERYCHANGE']._serialized_start=841
-  _globals['_QUERYCHANGE']._serialized_end=885
-  _globals['_GETQUERYHISTORYREQUEST']._serialized_start=887
-  _globals['_GETQUERYHISTORYREQUEST']._serialized_end=926
-  _globals['_GETQUERYHISTORYRESPONSE']._serialized_start=928
-  _globals['_GETQUERYHISTORYRESPONSE']._serialized_end=1051
-  _globals['_ADAPTATIONSERVICE']._serialized_start=1182
-  _globals['_ADAPTATIONSERVICE']._serialized_end=1371
+  _globals['_ADAPTATIONDECISION']._serialized_end=459
+  _globals['_ADAPTATIONOPTION']._serialized_start=462
+  _globals['_ADAPTATIONOPTION']._serialized_end=596
+  _globals['_LISTDECISIONSREQUEST']._serialized_start=598
+  _globals['_LISTDECISIONSREQUEST']._serialized_end=650
+  _globals['_LISTDECISIONSRESPONSE']._serialized_start=652
+  _globals['_LISTDECISIONSRESPONSE']._serialized_end=724
+  _globals['_QUERYMOMENT']._serialized_start=726
+  _globals['_QUERYMOMENT']._serialized_end=853
+  _globals['_QUERYCHANGE']._serialized_start=855
+  _globals['_QUERYCHANGE']._serialized_end=899
+  _globals['_GETQUERYHISTORYREQUEST']._serialized_start=901
+  _globals['_GETQUERYHISTORYREQUEST']._serialized_end=940
+  _globals['_GETQUERYHISTORYRESPONSE']._serialized_start=942
+  _globals['_GETQUERYHISTORYRESPONSE']._serialized_end=1065
+  _globals['_ADAPTATIONSERVICE']._serialized_start=1196
+  _globals['_ADAPTATIONSERVICE']._serialized_end=1385
 # @@protoc_insertion_point(module_scope)

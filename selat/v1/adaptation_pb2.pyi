@@ -70,6 +70,7 @@ class AdaptationDecision(_message.Message):
     AT_US_FIELD_NUMBER: _builtins.int
     FIRST_AT_US_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
     number: _builtins.int
     """Grows with time. A decision that repeats gets the next number again."""
     query_id: _builtins.str
@@ -99,6 +100,8 @@ class AdaptationDecision(_message.Message):
     """When it was last decided, and first of so many times in a row."""
     first_at_us: _builtins.int
     count: _builtins.int
+    cost: _builtins.str
+    """What the action costs, with its parts, for people: also of one that was not needed after another. Empty: there is none."""
     @_builtins.property
     def considered(self) -> _containers.RepeatedCompositeFieldContainer[Global___AdaptationOption]: ...
     def __init__(
@@ -123,10 +126,11 @@ class AdaptationDecision(_message.Message):
         at_us: _builtins.int = ...,
         first_at_us: _builtins.int = ...,
         count: _builtins.int = ...,
+        cost: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_us", b"at_us", "cause", b"cause", "considered", b"considered", "count", b"count", "expected", b"expected", "expected_per_s", b"expected_per_s", "first_at_us", b"first_at_us", "mode", b"mode", "number", b"number", "outcome", b"outcome", "passed_per_s", b"passed_per_s", "query_id", b"query_id", "queued_rows", b"queued_rows", "reason", b"reason", "seen", b"seen", "site", b"site", "task_id", b"task_id", "to_site", b"to_site", "verdict", b"verdict"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_us", b"at_us", "cause", b"cause", "considered", b"considered", "cost", b"cost", "count", b"count", "expected", b"expected", "expected_per_s", b"expected_per_s", "first_at_us", b"first_at_us", "mode", b"mode", "number", b"number", "outcome", b"outcome", "passed_per_s", b"passed_per_s", "query_id", b"query_id", "queued_rows", b"queued_rows", "reason", b"reason", "seen", b"seen", "site", b"site", "task_id", b"task_id", "to_site", b"to_site", "verdict", b"verdict"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

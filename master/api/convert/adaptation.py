@@ -14,7 +14,7 @@ MODES = {
     Adapting.ON: pb.ADAPTATION_MODE_ON,
 }
 
-_TEXTS = ("reason", "cause", "site", "to_site", "seen", "expected", "outcome")
+_TEXTS = ("reason", "cause", "site", "to_site", "seen", "expected", "outcome", "cost")
 _NUMBERS = ("number", "expected_per_s", "passed_per_s", "queued_rows", "count")
 
 

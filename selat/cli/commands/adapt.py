@@ -92,6 +92,7 @@ def decision_view(decision: AdaptationDecision) -> RenderableType:
         ("cause", f"{decision.cause}, {where(decision)}" if decision.cause else ""),
         ("seen", decision.seen),
         *(("considered", option_text(option)) for option in decision.considered),
+        ("cost", decision.cost),
         ("reason", decision.reason),
         ("expected", decision.expected),
         ("outcome", decision.outcome),
