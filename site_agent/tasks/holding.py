@@ -13,6 +13,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from contract.tasks import ReadFrom
 from machine.faults import reached
 from planner.values.names import INPUT_VIEW
 from site_agent.base.faults import FaultPoint
@@ -165,8 +166,15 @@ class HoldingTask(PortTask):
     async def _maybe_checkpoint(self, batch: PortBatch) -> None:
         moved = dict(batch.cursors) != dict(self._checkpoint.cursors)
         fewer = self._departures.is_time_for_fewer(self._held, self._context.clock.monotonic())
-        if batch.ended or fewer or (moved and self._since_checkpoint_bytes >= self._state.due_bytes()):
+        due = self._is_asked() or self._since_checkpoint_bytes >= self._state.due_bytes()
+        if batch.ended or fewer or (moved and due):
             await self._save_checkpoint(batch.cursors, one_of_each=fewer)
+
+    def _is_asked(self) -> bool:
+        """Return whether a handover waits for what a checkpoint says: from when on the task has windows whole."""
+        begins_late = any(item.read_from is ReadFrom.OLDEST for item in self._inputs)
+        can_say = self._held.closed_us is not None and self._port.watermark_us is not None
+        return begins_late and can_say and self._checkpoint.closed_us is None
 
     async def _save_checkpoint(self, cursors: Mapping[str, int], *, one_of_each: bool = False) -> None:
         context = self._context

@@ -14,7 +14,7 @@ SAMPLE = (
     (Kind.ALONE, "none"),
     (Kind.SHARED, "old dies at seed-stored"),
     (Kind.SWAP, "none"),
-    (Kind.SWAP, "old and new"),
+    (Kind.SWAP, "kill old and new"),
 )
 
 
