@@ -30,6 +30,12 @@ MOVE_FIELDS: tuple[Field[TaskMove], ...] = (
     Field("alone", lambda m: m.alone),
     Field("combined_by", lambda m: m.combined_by),
 )
+_SHOWN = ("query", "stage", "from_site", "to_site", "step", "asked_at", "reason")
+LIST_FIELDS = (
+    *(field for field in MOVE_FIELDS if field.name in _SHOWN),
+    Field[TaskMove]("with", lambda m: _kind(m)),
+)
+"""What a table for people has: one column says what is different from a move with the state."""
 
 _TOLD = {
     MoveStep.REGISTERED: "the producers of its inputs are asked to keep what it needs",
@@ -207,7 +213,18 @@ def moves(app: App, query: str, as_json: bool) -> None:
     if as_json:
         app = App(replace(app.settings, output=Format.JSON))
     with app.connect() as client:
-        show_list(app, MOVE_FIELDS, client.moves(query))
+        show_list(app, LIST_FIELDS if app.format is Format.TABLE else MOVE_FIELDS, client.moves(query))
+
+
+def _kind(found: TaskMove) -> str:
+    """What becomes different by a move beside the site; empty: nothing."""
+    if found.scaled_stage:
+        return f"{found.scaled_stage} in {len(found.part_sites)} parts at {', '.join(found.part_sites)}"
+    if found.combined_by:
+        return f"combined by {found.combined_by}"
+    if found.alone:
+        return "a task of the query's own"
+    return "no state" if found.without_state else ""
 
 
 def _show(app: App, client: Client, begun: TaskMove, *, wait: bool, call_off: bool) -> None:
