@@ -31,11 +31,11 @@ MOVE_FIELDS: tuple[Field[TaskMove], ...] = (
     Field("combined_by", lambda m: m.combined_by),
 )
 _SHOWN = ("query", "stage", "from_site", "to_site", "step", "asked_at", "reason")
-LIST_FIELDS = (
+LIST_FIELDS: tuple[Field[TaskMove], ...] = (
     *(field for field in MOVE_FIELDS if field.name in _SHOWN),
-    Field[TaskMove]("with", lambda m: _kind(m)),
+    Field("with", lambda m: _kind(m)),
 )
-"""What a table for people has: one column says what is different from a move with the state."""
+"""The columns of a table for people: the last one says what is different from a move with the state."""
 
 _TOLD = {
     MoveStep.REGISTERED: "the producers of its inputs are asked to keep what it needs",
