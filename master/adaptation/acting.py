@@ -11,13 +11,12 @@ from master.queries.registry import QueryRegistry
 from master.reconcile.handovers import Handovers
 from master.records.model import QueryRecord
 from planner.adapt.model import Graph, Group, Links, Seen
-from planner.adapt.moves import task_moves
+from planner.adapt.moves import task_moves, with_sites
 from planner.adapt.options import Action, Change, Option
 from planner.adapt.situation import Decision
 from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan
-from planner.handover.model import Lineage
-from planner.sharing.swapping import merge_stage, with_merge_at
+from planner.handover.model import Lineage, Outcome
 from planner.values.errors import PlannerError
 from planner.values.trees import Tree
 
@@ -74,10 +73,8 @@ class Acting:
             elif lineage.handover is not None:
                 told.append(f"{place.vertex} is {lineage.handover.step.value} on its way to {lineage.handover.to_site}")
             elif lineage.last is not None:
-                took_s = (lineage.last.ended_at - lineage.last.asked_at).total_seconds()
-                reason = f": {lineage.last.reason}" if lineage.last.reason else ""
                 verb = f"moved to {lineage.last.to_site}" if lineage.last.moved else "was rolled back"
-                told.append(f"{place.vertex} {verb} in {took_s:.0f} s{reason}")
+                told.append(f"{place.vertex} {verb} in {_took(lineage.last)}")
         return ", ".join(told)
 
     def _scale(self, change: Change, cause: str) -> str:
@@ -95,13 +92,7 @@ class Acting:
         """Have the sites of a query combine over other sites; why they could not begin."""
         query, _ = chosen.changes[0].group
         try:
-            wanted = await self._recombine(self._queries.get(query), tree)
-            merge = merge_stage(wanted)
-            group = (query, merge.id if merge is not None else "")
-            for change in chosen.changes:
-                if change.group == group:
-                    (site,) = change.after
-                    wanted = with_merge_at(wanted, site)
+            wanted = with_sites(await self._recombine(self._queries.get(query), tree), chosen)
             lineage = self._handovers.swap(self._queries.get(query), wanted, cause)
         except (MasterError, PlannerError) as error:
             return f"sites combine as before: {error.message}"
@@ -127,19 +118,17 @@ def _groups(lineage: Lineage) -> Iterator[Group]:
 
 
 def _combined(lineage: Lineage) -> str:
-    """What became of other tasks that combine; empty: the handover is, or was last, of another kind."""
+    """Say what became of other tasks that combine; empty: the handover is, or was last, of another kind."""
     under_way, last = lineage.handover, lineage.last
     if under_way is not None:
-        return "" if under_way.swap is None else f"what combines is {under_way.step.value}: {under_way.swap.note}"
+        return under_way.swapped and f"what combines is {under_way.step.value}: {under_way.swapped}"
     if last is None or not last.swapped:
         return ""
-    took_s = (last.ended_at - last.asked_at).total_seconds()
-    reason = f": {last.reason}" if last.reason else ""
-    return f"combined by {last.swapped} {'since' if last.moved else 'was rolled back'} after {took_s:.0f} s{reason}"
+    return f"combined by {last.swapped} {'since' if last.moved else 'was rolled back'} after {_took(last)}"
 
 
 def _scaled(lineage: Lineage) -> str:
-    """What became of other parts of a merge; empty: its handover is, or was last, of another kind."""
+    """Say what became of other parts of a merge; empty: its handover is, or was last, of another kind."""
     under_way, last = lineage.handover, lineage.last
     if under_way is not None:
         if under_way.scaling is None:
@@ -147,7 +136,11 @@ def _scaled(lineage: Lineage) -> str:
         return f"{under_way.scaling.stage} is {under_way.step.value} on its way to {len(under_way.scaling.sites)} parts"
     if last is None or last.scaling is None:
         return ""
-    took_s = (last.ended_at - last.asked_at).total_seconds()
-    reason = f": {last.reason}" if last.reason else ""
     verb = f"goes on in {len(last.scaling.sites)} parts, after" if last.moved else "was rolled back after"
-    return f"{last.scaling.stage} {verb} {took_s:.0f} s{reason}"
+    return f"{last.scaling.stage} {verb} {_took(last)}"
+
+
+def _took(last: Outcome) -> str:
+    """Say how long a handover took, and why it ended."""
+    took_s = (last.ended_at - last.asked_at).total_seconds()
+    return f"{took_s:.0f} s{f': {last.reason}' if last.reason else ''}"

@@ -64,7 +64,7 @@ class Entry:
     expected: str = ""
     outcome: str = ""
     cost: str = ""
-    """Of the action, with its parts."""
+    """It is the cost of the action, with its parts."""
 
     @property
     def line(self) -> str:

@@ -1,4 +1,4 @@
-"""What is known of the sites and tasks that take part in a handover before it begins, and whether it may."""
+"""Looks, before a handover begins, at the sites and tasks that take part, and says whether it may begin."""
 
 from __future__ import annotations
 

@@ -14,9 +14,10 @@ from master.base.logs import line
 from master.queries.lineages import Lineages
 from master.reconcile.around import Surroundings
 from master.reconcile.attempt import Attempt
+from master.reconcile.begun import Begun, unfit
 from master.reconcile.forks import Forks
 from master.reconcile.parts import JobParts
-from master.reconcile.scales import Scales, unfit
+from master.reconcile.scales import Scales
 from master.reconcile.swaps import Swaps
 from master.records.model import QueryRecord, TaskStatus
 from planner.graph.ids import TaskId
@@ -253,37 +254,39 @@ class Handovers:
             unwanted=unwanted(handover, self._steady.now(), patience=self._patience, withdrawn=withdrawn),
         )
 
-    def _whole_after_us(self, lineage: Lineage, handover: Handover) -> int | None:
-        """The instant after which every window is whole where something begins in the middle; None: it is not known."""
+    def _begun(self, lineage: Lineage, handover: Handover) -> tuple[Begun, ...]:
+        """Return the tasks that begin without state: those that a successor reads, or else the successors."""
         if (others := self._others(handover)) is not None:
-            return others.whole_after_us(lineage.place, handover)
+            return others.begun(lineage.place, handover)
         if not handover.without_state:
-            return None
-        found = [self._report(*one).whole_after_us for one in self._forks.successors(lineage, handover)]
+            return ()
+        return tuple(Begun(task, site) for task, site in self._forks.successors(lineage, handover))
+
+    def _whole_after_us(self, lineage: Lineage, handover: Handover) -> int | None:
+        """Return the instant after which all that begin in the middle have whole windows; None: it is not known."""
+        found = [self._report(one.task, one.site).whole_after_us for one in self._begun(lineage, handover) if one.late]
         known = [at_us for at_us in found if at_us is not None]
-        return max(known) if len(known) == len(found) else None
+        return max(known) if known and len(known) == len(found) else None
 
     def _is_past(self, lineage: Lineage, handover: Handover, old: TaskStatus | None) -> bool:
-        """Return whether the old task has emitted all windows of which the successor lacks rows."""
-        if (others := self._others(handover)) is not None:
-            return others.is_past(lineage.place, handover, old)
-        return has_emitted(handover, None if old is None else old.watermark_us)
+        """Return whether the old task has emitted all windows of which one that begins lacks rows."""
+        others = self._others(handover)
+        needed_us = handover.whole_after_us if others is None else others.needed_us(lineage.place, handover)
+        return has_emitted(handover, needed_us, None if old is None else old.watermark_us)
 
     def _why_not(self, lineage: Lineage, handover: Handover) -> str:
-        """Return why a task that begins in the middle of its inputs will not do; empty: it may."""
-        if (others := self._others(handover)) is not None:
-            return others.why_not(lineage.place, handover)
-        unneeded = self._forks.why_not(lineage, handover)
-        if unneeded or not handover.without_state:
-            return unneeded
-        new = self._forks.successors(lineage, handover)
-        return unfit((task, self._status(task, site)) for task, site in new)
+        """Return why nobody needs the handover, or a task that begins without state will not do; empty: it may."""
+        begun = self._begun(lineage, handover)
+        return self._forks.why_not(lineage, handover) or unfit(
+            (one.task, self._status(one.task, one.site)) for one in begun
+        )
 
     def _concerned(self, place: TaskId, handover: Handover, running: Running) -> Iterable[str]:
         """The sites that must have applied the step's assignments before the next step."""
         producers = {running.site(name) for name in running.task(place).inputs}
-        others = self._others(handover)
-        producers |= others.sites(place, handover, running) if others is not None else set()
+        if (others := self._others(handover)) is not None:
+            producers |= {one.site for one in others.begun(place, handover)}
+            producers |= {running.site(name) for name in others.reads(place, handover, running)}
         forked = () if handover.fork is None else (handover.fork.site,)
         match handover.step:
             case Step.REGISTERED:

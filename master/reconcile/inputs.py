@@ -23,7 +23,7 @@ _READ_FROM = {Start.HISTORY: ReadFrom.FIRST, Start.NEXT_WINDOW: ReadFrom.OLDEST}
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where tasks are, and what relations they read."""
+    """The sites of tasks, and the relations that they read."""
 
     placement: Mapping[TaskId, str]
     catalog: Catalog

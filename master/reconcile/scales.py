@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
-from contract.handover import HandoverReport
-from contract.tasks import TaskState
 from master.base.errors import HandoverRefusedError
 from master.queries.lineages import Lineages
 from master.queries.sharing import deployment_of
 from master.reconcile.around import Surroundings
+from master.reconcile.begun import Begun
 from master.reconcile.parts import JobParts
-from master.records.model import QueryRecord, TaskStatus
+from master.records.model import QueryRecord
 from planner.graph.ids import TaskId
 from planner.handover.model import Handover, Lineage, Scaling
 from planner.handover.refusals import Around
@@ -66,8 +65,9 @@ class Scales:
             raise HandoverRefusedError(message, hint=hint, ids=ids)
         places = (final.id, *(one.id for one in parts), *new_parts(record.id, stage, where))
         generation = max(self._lineages.get(place).next_generation for place in places)
-        lineage = self._lineages.get(final.id)
-        return lineage.scaled(running.site(final.id), Scaling(stage, where), generation, now, reason)
+        site, scaling = running.site(final.id), Scaling(stage, where)
+        begun = Handover(generation, site, site, now, reason=reason, scaling=scaling)
+        return self._lineages.get(final.id).begun(begun)
 
     def _around(
         self, sites: Sequence[str], parts: Sequence[Deployed], final: Deployed | None, running: Running
@@ -78,35 +78,30 @@ class Scales:
         site = running.site(final.id) if final is not None else ""
         return self._surroundings.of_new(sites, beside=beside, successor=site)
 
-    def whole_after_us(self, place: TaskId, handover: Handover) -> int | None:
-        """The instant after which all new parts have whole windows; None: not all have said so yet."""
-        return last_whole_after_us(status for _, status in self._new(place, handover))
+    def begun(self, place: TaskId, handover: Handover) -> tuple[Begun, ...]:
+        """Return the new parts."""
+        scaling = _scaling(handover)
+        names = new_parts(place.query, scaling.stage, scaling.sites)
+        return tuple(
+            Begun(name._replace(generation=handover.generation), site)
+            for name, site in zip(names, scaling.sites, strict=True)
+        )
 
-    def is_past(self, place: TaskId, handover: Handover, old: TaskStatus | None) -> bool:
-        """Whether the old FINAL has emitted all windows that a new part misses."""
-        scaling = handover.scaling
-        merge = self._parts.queries.get(place.query).plan.stage(place.stage).merge
-        if scaling is None or handover.whole_after_us is None or merge is None or old is None:
-            return False
-        return old.watermark_us is not None and old.watermark_us >= whole_from_us(handover.whole_after_us, merge)
+    def needed_us(self, place: TaskId, handover: Handover) -> int | None:
+        """Return the watermark with which all windows are out that a new part misses; None: it is not known yet."""
+        merge, whole_us = self._parts.queries.get(place.query).plan.stage(place.stage).merge, handover.whole_after_us
+        return None if merge is None or whole_us is None else whole_from_us(whole_us, merge)
 
-    def why_not(self, place: TaskId, handover: Handover) -> str:
-        """Why the new parts will not do; empty: they may."""
-        return unfit(self._new(place, handover))
-
-    def sites(self, place: TaskId, handover: Handover, running: Running) -> set[str]:
-        """The sites of the new parts and of what they read."""
-        scaling = handover.scaling
-        assert scaling is not None
-        read = {name for part in running.task(place).inputs for name in running.task(part).inputs}
-        return {*scaling.sites, *(running.site(name) for name in read)}
+    def reads(self, place: TaskId, handover: Handover, running: Running) -> frozenset[TaskId]:
+        """Return the places that the new parts read."""
+        return frozenset(name for part in running.task(place).inputs for name in running.task(part).inputs)
 
     def changed(self, lineage: Lineage, from_epoch: int, now: datetime) -> tuple[Change, tuple[Lineage, ...]]:
-        """What the query is once its FINAL reads the new parts, and who is in its places then."""
+        """Return what the query is once its FINAL reads the new parts, and who is in its places then."""
         handover, record = lineage.handover, self._parts.queries.get(lineage.place.query)
         assert handover is not None
-        assert handover.scaling is not None
-        stage, sites, generation = handover.scaling.stage, handover.scaling.sites, handover.generation
+        scaling, generation = _scaling(handover), handover.generation
+        stage, sites = scaling.stage, scaling.sites
         places = new_parts(record.id, stage, sites)
         snapshots, deployment = self._parts.queries.snapshots, deployment_of(record)
         old = (one.id for one in parts_of(record.id, stage, snapshots.held))
@@ -123,37 +118,11 @@ class Scales:
         replaced = (self._lineages.get(place).replaced(generation) for place in given)
         return change, (lineage.moved(from_epoch, now), *replaced)
 
-    def _new(self, place: TaskId, handover: Handover) -> Iterator[tuple[TaskId, TaskStatus | None]]:
-        """The tasks of the new parts, with what their sites report of them."""
-        scaling = handover.scaling
-        for number, site in enumerate(scaling.sites if scaling is not None else ()):
-            name = TaskId(place.query, scaling.stage if scaling else "", number, generation=handover.generation)
-            report = self._parts.sites.get(site).report
-            tasks = () if report is None else report.tasks
-            yield name, next((status for status in tasks if status.task_id == name), None)
 
-
-def last_whole_after_us(begun: Iterable[TaskStatus | None]) -> int | None:
-    """Return the instant after which all tasks that begin in the middle have whole windows; None: not all have said so
-    yet, or there are none."""
-    found = [_report(status).whole_after_us for status in begun]
-    known = [at_us for at_us in found if at_us is not None]
-    return max(known) if known and len(known) == len(found) else None
-
-
-def unfit(begun: Iterable[tuple[TaskId, TaskStatus | None]]) -> str:
-    """Return why one of the tasks that begin in the middle of their inputs will not do; empty: all may."""
-    for name, status in begun:
-        if status is not None and status.missed_inputs:
-            return f"{name} began too late: {', '.join(map(str, status.missed_inputs))} has ended"
-        if status is not None and status.state is TaskState.FAILED:
-            return f"{name} failed: {status.reason}"
-    return ""
+def _scaling(handover: Handover) -> Scaling:
+    assert handover.scaling is not None
+    return handover.scaling
 
 
 def _sites(parts: Sequence[Deployed], running: Running) -> tuple[str, ...]:
     return tuple(running.site(one.id) for one in parts)
-
-
-def _report(status: TaskStatus | None) -> HandoverReport:
-    return HandoverReport() if status is None or status.handover is None else status.handover

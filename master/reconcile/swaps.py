@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
@@ -11,12 +10,12 @@ from master.base.errors import HandoverRefusedError
 from master.queries.lineages import Lineages
 from master.queries.sharing import deployment_of
 from master.reconcile.around import Surroundings
+from master.reconcile.begun import Begun
 from master.reconcile.parts import JobParts
-from master.reconcile.scales import last_whole_after_us, unfit
-from master.records.model import QueryRecord, TaskStatus
+from master.records.model import QueryRecord
 from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan
-from planner.handover.model import Handover, Lineage, Swap, place_of
+from planner.handover.model import Handover, Lineage, Swap
 from planner.handover.refusals import Around, unready
 from planner.sharing.deployment import Change, placed_alone
 from planner.sharing.running import Running
@@ -83,29 +82,25 @@ class Swaps:
             successor=sites[place],
         )
 
-    def whole_after_us(self, place: TaskId, handover: Handover) -> int | None:
-        """The instant after which all new COMBINEs have whole windows; None: not all have said so yet."""
-        read, begun = sources_read(_swap(handover).plan, place.query), self._new(place, handover)
-        return last_whole_after_us(status for name, status in begun if read[place_of(name)])
+    def begun(self, place: TaskId, handover: Handover) -> tuple[Begun, ...]:
+        """Return the new COMBINEs; those that read no source do not begin in the middle of anything."""
+        plan = _swap(handover).plan
+        read, sites = sources_read(plan, place.query), placed_alone(plan, place.query)
+        return tuple(
+            Begun(one.id._replace(generation=handover.generation), sites[one.id], late=bool(read[one.id]))
+            for one in combines_of(plan, place.query)
+        )
 
-    def is_past(self, place: TaskId, handover: Handover, old: TaskStatus | None) -> bool:
-        """Return whether the old merge has emitted all windows that a new COMBINE leaves out."""
+    def needed_us(self, place: TaskId, handover: Handover) -> int | None:
+        """Return the watermark with which all windows are out that a new COMBINE leaves out; None: it is not known
+        yet."""
         merge, whole_us = _swap(handover).plan.stage(place.stage).merge, handover.whole_after_us
-        if merge is None or whole_us is None or old is None or old.watermark_us is None:
-            return False
-        return old.watermark_us >= swapped_from_us(whole_us, merge)
+        return None if merge is None or whole_us is None else swapped_from_us(whole_us, merge)
 
-    def why_not(self, place: TaskId, handover: Handover) -> str:
-        """Return why the new COMBINEs will not do; empty: they may."""
-        return unfit(self._new(place, handover))
-
-    def sites(self, place: TaskId, handover: Handover, running: Running) -> set[str]:
-        """Return the sites of the new COMBINEs and of what they read."""
-        swap = _swap(handover)
-        new = combines_of(swap.plan, place.query)
-        sites = placed_alone(swap.plan, place.query)
-        read = {*chain.from_iterable(sources_read(swap.plan, place.query).values())} & running.placement.keys()
-        return {*(sites[one.id] for one in new), *(running.site(name) for name in read)}
+    def reads(self, place: TaskId, handover: Handover, running: Running) -> frozenset[TaskId]:
+        """Return the places that the new COMBINEs read."""
+        read = sources_read(_swap(handover).plan, place.query).values()
+        return frozenset(chain.from_iterable(read)) & running.placement.keys()
 
     def changed(self, lineage: Lineage, from_epoch: int, now: datetime) -> tuple[Change, tuple[Lineage, ...]]:
         """Return what the query is once its merge reads the new COMBINEs, and who is in its places then."""
@@ -127,16 +122,6 @@ class Swaps:
         given = sorted({one.id for one in (*new, *old)})
         replaced = (self._lineages.get(place).replaced(handover.generation) for place in given)
         return change, (lineage.moved(from_epoch, now), *replaced)
-
-    def _new(self, place: TaskId, handover: Handover) -> Iterator[tuple[TaskId, TaskStatus | None]]:
-        """Yield the new COMBINEs, with what their sites report of them."""
-        swap = _swap(handover)
-        sites = placed_alone(swap.plan, place.query)
-        for one in combines_of(swap.plan, place.query):
-            name = one.id._replace(generation=handover.generation)
-            report = self._parts.sites.get(sites[one.id]).report
-            tasks = () if report is None else report.tasks
-            yield name, next((status for status in tasks if status.task_id == name), None)
 
 
 def _swap(handover: Handover) -> Swap:

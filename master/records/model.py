@@ -251,7 +251,7 @@ class Progress:
     complete_since: datetime | None = None
     """When the gateway first reported that it holds all results, or the sink that it has written them."""
     rows_late_before: int = 0
-    """Of tasks in whose place others have gone on, which do not count them."""
+    """They were counted by tasks in whose place others have gone on."""
 
 
 @dataclass(frozen=True, slots=True)

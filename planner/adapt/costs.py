@@ -1,4 +1,4 @@
-"""What an action costs, by Nako's measure.
+"""The cost of an action, by Nako's measure.
 
     C = alpha * C_R + (1 - alpha) * C_O
     C_R = sum_s dp[s] * N[s] / A[s]  +  d_in / in  +  d_out / out
@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from planner.adapt.assign import Demand, Sites, flows_of
-from planner.adapt.model import Links
+from planner.adapt.model import Group, Links
 from planner.adapt.options import Change, Option
+from planner.values.links import Pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +51,17 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """The slots of a site."""
+class Slots:
+    """Those of a site."""
 
-    slots: int
+    all: int
     free: int
 
 
 def cost_of(  # noqa: PLR0913 - all that the formula has
     option: Option,
-    demands: Mapping[tuple[str, str], Demand],
-    sites: Mapping[str, Site],
+    demands: Mapping[Group, Demand],
+    slots: Mapping[str, Slots],
     links: Links,
     *,
     every_s: float,
@@ -71,18 +72,18 @@ def cost_of(  # noqa: PLR0913 - all that the formula has
     Args:
         option: the action.
         demands: by operator that it changes, what it takes and gives; one that does not run yet may be missing.
-        sites: those of the tasks.
+        slots: of the tasks' sites.
         links: what they have in all.
         every_s: the time between two adaptations of the query.
         alpha: the weight of resources, beside the overhead's.
     """
-    slots = inputs = outputs = 0.0
+    scarce = inputs = outputs = 0.0
     for change in option.changes:
-        slots += _slots(change, sites)
+        scarce += _slots(change, slots)
         demand = demands.get(change.group, Demand())
         inputs += _more(Demand(inputs=demand.inputs), change, links)
         outputs += _more(Demand(outputs=demand.outputs), change, links)
-    return Cost(slots, inputs, outputs, option.adapt_s / every_s, alpha)
+    return Cost(scarce, inputs, outputs, option.adapt_s / every_s, alpha)
 
 
 def every_s(adapted: Sequence[datetime], *, horizon_s: float) -> float:
@@ -92,19 +93,19 @@ def every_s(adapted: Sequence[datetime], *, horizon_s: float) -> float:
     return max(1.0, (adapted[-1] - adapted[0]).total_seconds() / (len(adapted) - 1))
 
 
-def _slots(change: Change, sites: Mapping[str, Site]) -> float:
+def _slots(change: Change, slots: Mapping[str, Slots]) -> float:
     return sum(
-        (change.after.get(name, 0) - change.before.get(name, 0)) * _scarcity(sites.get(name))
+        (change.after.get(name, 0) - change.before.get(name, 0)) * _scarcity(slots.get(name))
         for name in change.before.keys() | change.after.keys()
     )
 
 
-def _scarcity(site: Site | None) -> float:
-    return 1.0 if site is None else site.slots / max(1, site.free)
+def _scarcity(slots: Slots | None) -> float:
+    return 1.0 if slots is None else slots.all / max(1, slots.free)
 
 
 def _more(demand: Demand, change: Change, links: Links) -> float:
-    """How much more crosses links, over what crossed them before."""
+    """Return how much more crosses links, over what crossed them before."""
     before, after = _crossing(demand, change.before), _crossing(demand, change.after)
     if before > 0:
         return (after - before) / before
@@ -120,5 +121,5 @@ def _crossing(demand: Demand, sites: Sites) -> float:
     return sum(_flows(demand, sites).values())
 
 
-def _flows(demand: Demand, sites: Sites) -> Mapping[tuple[str, str], float]:
+def _flows(demand: Demand, sites: Sites) -> Mapping[Pair, float]:
     return flows_of(demand, sites) if any(sites.values()) else {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from planner.adapt.costs import Cost, Site, cost_of, every_s
+from planner.adapt.costs import Cost, Slots, cost_of, every_s
 from planner.adapt.cures import LEFT_TO_PEOPLE, cure, needed, target
 from planner.adapt.diagnose import Cause, Finding, diagnose
 from planner.adapt.memory import Memory
@@ -49,7 +49,7 @@ def decide(situation: Situation, memory: Memory, settings: Settings) -> Round:
     looks = tuple(_look(graph, situation, settings) for graph in situation.graphs)
     free = any(number > 0 for number in situation.slots.values())
     causes = [diagnose(one.graph, one.found, one.expected, settings, free_slots=free) for one in looks]
-    memory = memory.with_figures(situation.links.capacity, now, settings)
+    memory = memory.with_figures(situation.links.capacity, now, settings).of({one.graph.query for one in looks})
     planned = _planned(looks, causes, memory.planned_with(settings))
     decisions: list[Decision] = []
     cases: list[_Case] = []
@@ -176,24 +176,22 @@ def _cured(situation: Situation, view: View, cases: list[_Case], memory: Memory)
 
 
 def _cost(situation: Situation, view: View, memory: Memory, case: _Case, option: Option) -> Cost:
-    """What a cure costs, with the slots and links as they are."""
+    """Return what a cure costs, with the slots and links as they are."""
     free = {site: number - view.reserved.slots.get(site, 0) for site, number in view.slots.items()}
-    sites = {site: Site(situation.all_slots.get(site, number), number) for site, number in free.items()}
-    known = {group for group in case.look.graph.groups if case.look.graph.tasks(group)}
-    changed = {change.group for change in option.changes} & known
-    adapted = memory.adapted.get(case.look.graph.query, ())
+    look, settings = case.look, view.settings
+    changed = {change.group for change in option.changes}.intersection(look.graph.groups)
     return cost_of(
         option,
-        {group: demand_of(case.look, group) for group in changed},
-        sites,
+        {group: demand_of(look, group) for group in changed},
+        {site: Slots(situation.all_slots.get(site, number), number) for site, number in free.items()},
         view.links,
-        every_s=every_s(adapted, horizon_s=view.settings.horizon_s),
-        alpha=view.settings.alpha,
+        every_s=every_s(memory.adapted.get(look.graph.query, ()), horizon_s=settings.horizon_s),
+        alpha=settings.alpha,
     )
 
 
 def _rank(settings: Settings, case: _Case, cost: Cost) -> tuple[float, float, Group]:
-    """By which the first is taken; those that were found first are at the front as they are."""
+    """Return by what the first is taken; those that were found first are at the front as they are."""
     match settings.order:
         case Order.NAKO:
             return cost.total, -case.finding.deficit, case.group

@@ -48,7 +48,7 @@ class Memory:
     spare_since: Mapping[Group, datetime] = field(default_factory=dict)
     """Since when an operator would have done with a task less."""
     adapted: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
-    """When a query was adapted, the last times, oldest first."""
+    """It holds the last times, oldest first, at which a query was adapted."""
 
     def with_figures(self, capacity: Mapping[Pair, float], now: datetime, settings: Settings) -> Memory:
         """With what is known of links now, and without what is too old."""
@@ -58,6 +58,10 @@ class Memory:
             for pair, rate in capacity.items()
         }
         return replace(self, figures=found)
+
+    def of(self, queries: Collection[str]) -> Memory:
+        """Without what is known of other queries' adaptations: those are over."""
+        return replace(self, adapted={query: times for query, times in self.adapted.items() if query in queries})
 
     def planned_with(self, settings: Settings) -> Mapping[Pair, float]:
         """What is planned with of each link: a low quantile of its figures, or the last one, if that is less."""

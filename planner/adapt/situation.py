@@ -70,7 +70,7 @@ class Decision:
     expected: str = ""
     """What the action is to bring."""
     cost: Cost | None = None
-    """Of the action that was, or would have been, taken; None: there is none."""
+    """The cost of the action that was, or would have been, taken; None: there is none."""
 
     @property
     def chosen(self) -> Option | None:

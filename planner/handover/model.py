@@ -56,7 +56,7 @@ class Swap:
     plan: PhysicalPlan
     """The plan of the query from then on. All of its COMBINE stages run anew."""
     note: str
-    """How partials are combined by it, for people."""
+    """It names the tasks that combine, for people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,11 @@ class Handover:
 
     def at(self, step: Step, now: datetime, *, reason: str = "") -> Handover:
         return replace(self, step=step, since=now, reason=reason or self.reason)
+
+    @property
+    def swapped(self) -> str:
+        """Return the names of the tasks that are to combine, for people; empty: no others than before."""
+        return "" if self.swap is None else self.swap.note
 
     def not_wanted(self, why: str) -> Handover:
         """The handover, which is to be rolled back if it can be."""
@@ -176,7 +181,7 @@ class Outcome:
     scaling: Scaling | None = None
     fork: Fork | None = None
     swapped: str = ""
-    """How partials were to be combined, for people; empty: as before."""
+    """It names the tasks that were to combine, for people; empty: no others than before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,11 +233,6 @@ class Lineage:
         """Return the lineage with a handover that begins; its generation is new."""
         begun = Handover(self.next_generation, from_site, to_site, now, reason=reason, without_state=without_state)
         return replace(self, next_generation=self.next_generation + 1, handover=begun)
-
-    def scaled(self, site: str, scaling: Scaling, generation: int, now: datetime, reason: str = "") -> Lineage:
-        """Return the lineage with a handover at its site to a task of that generation, which reads new parts."""
-        begun = Handover(generation, site, site, now, reason=reason, scaling=scaling)
-        return replace(self, next_generation=generation + 1, handover=begun)
 
     def begun(self, handover: Handover) -> Lineage:
         """Return the lineage with a handover; its generation is one that no task in the place has had."""
@@ -288,8 +288,8 @@ class Lineage:
         assert done is not None
         reason = "" if moved else done.reason
         sites = done.from_site, done.to_site
-        swapped = "" if done.swap is None else done.swap.note
-        return Outcome(done.generation, *sites, done.asked_at, now, moved, reason, done.scaling, done.fork, swapped)
+        ended = Outcome(done.generation, *sites, done.asked_at, now, moved, reason)
+        return replace(ended, scaling=done.scaling, fork=done.fork, swapped=done.swapped)
 
 
 def place_of(task: TaskId) -> TaskId:

@@ -53,12 +53,12 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What is known of the sites and tasks that take part where several tasks begin at once."""
+    """The state of the sites and tasks that take part, where several tasks begin at once."""
 
     unable: tuple[str, ...] = ()
     """Sites of new tasks that take none."""
     slots: Mapping[str, str] = field(default_factory=dict)
-    """Why sites have no slot for a new task."""
+    """The reasons for which sites have no slot for a new task."""
     busy: tuple[str, ...] = ()
     """Tasks that move, of those that take part."""
     versions: Mapping[str, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Around:
 
 
 def unready(around: Around) -> tuple[str, str] | None:
-    """Why the tasks cannot begin now, and what would be right; None: they can."""
+    """Return why the tasks cannot begin now, and what would be right; None: they can."""
     if around.busy:
         return f"{', '.join(around.busy)} is moving", "wait until that has ended"
     if around.unable:

@@ -109,18 +109,17 @@ def event(handover: Handover, told: Told) -> Event | None:
             return Event.CLEARED if told.in_force else None
 
 
-def has_emitted(handover: Handover, out_us: int | None) -> bool:
-    """Return whether the old task, whose channel is out up to an instant, has emitted every window of which a successor
-    without state lacks rows.
+def has_emitted(handover: Handover, needed_us: int | None, out_us: int | None) -> bool:
+    """Return whether the old task has emitted every window of which a task that begins in the middle lacks rows.
 
     Args:
         handover: as it is stored.
+        needed_us: the watermark with which these windows are out; None: it is not known yet.
         out_us: the watermark of the old task's channel; None: nothing is out.
     """
-    if not handover.without_state:
+    if not handover.begins_late:
         return True
-    whole_us = handover.whole_after_us
-    return whole_us is not None and out_us is not None and out_us >= whole_us
+    return needed_us is not None and out_us is not None and out_us >= needed_us
 
 
 def _or_given_up(found: Event | None, told: Told) -> Event | None:

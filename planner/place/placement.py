@@ -322,7 +322,7 @@ def _candidate(option: _Option, chosen: _Option, best: _Option, world: _World) -
 
 
 def _why(option: _Option, chosen: _Option, best: _Option, gateway: str) -> str:
-    """Why it was chosen or turned down, if that was not for its cost alone."""
+    """Return why an option was chosen or turned down, if that was not for its cost alone."""
     if chosen is best:
         return _reason(option, best, gateway)
     if option is chosen:

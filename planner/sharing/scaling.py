@@ -34,8 +34,7 @@ class Scale:
     sites: tuple[str, ...]
     """It has the site of each new part."""
     around: Around = field(default_factory=Around)
-    """What is known of these sites and that of the FINAL, and of the parts, what they read, the FINAL and what reads
-    it."""
+    """The state of these sites and that of the FINAL; and of the parts, what they read, the FINAL and what reads it."""
 
 
 def parts_of(query: str, stage: str, running: Running) -> tuple[Deployed, ...]:

@@ -19,8 +19,6 @@ from planner.sharing.scaling import whole_from_us
 from planner.sharing.vertices import VertexKind
 from planner.values.stages import StageKind
 
-_ASK_FOR_WINDOWS = "only a merge of partials of a stream's windows has COMBINEs before it"
-
 
 @dataclass(frozen=True, slots=True)
 class Recombine:
@@ -32,27 +30,30 @@ class Recombine:
     wanted: PhysicalPlan
     """As it is to run."""
     merge_site: str
-    """Where its merge runs now; empty: it has none."""
+    """The site of its merge now; empty: it has none."""
     deployment: Deployment | None = None
-    """What it shares; None: nothing."""
+    """The tasks that it shares; None: it shares none."""
 
 
 def merge_stage(plan: PhysicalPlan) -> Stage | None:
     """Return the one MERGE that reads COMBINEs; None: none does, or several do."""
-    combines = {stage.id for stage in plan.stages if stage.kind is StageKind.COMBINE}
+    names = {stage.id for stage in combines(plan)}
     found = [
         stage
         for stage in plan.stages
-        if stage.kind is StageKind.MERGE and any(item.stage in combines for item in stage.inputs)
+        if stage.kind is StageKind.MERGE and any(item.stage in names for item in stage.inputs)
     ]
     return found[0] if len(found) == 1 else None
 
 
 def refusal(asked: Recombine) -> tuple[str, str] | None:
-    """Why the query cannot go on with these COMBINEs, and what would be right; None: it can."""
+    """Return why the query cannot go on with these COMBINEs, and what would be right; None: it can."""
     merge = merge_stage(asked.wanted)
     if merge is None:
-        return f"query {asked.query} has no merge, or several, for which sites could combine", _ASK_FOR_WINDOWS
+        return (
+            f"query {asked.query} has no merge, or several, for which sites could combine",
+            "only a merge of partials of a stream's windows has COMBINEs before it",
+        )
     if asked.deployment is not None:
         return f"query {asked.query} may share its tasks", "submit the query with SET sharing = 'net'"
     kinds = {asked.wanted.stage(item.stage).kind for item in merge.inputs}
@@ -91,12 +92,6 @@ def combines(plan: PhysicalPlan) -> tuple[Stage, ...]:
 
 def _combines(stage: Stage) -> bool:
     return stage.kind is StageKind.COMBINE
-
-
-def with_merge_at(plan: PhysicalPlan, site: str) -> PhysicalPlan:
-    """Return the plan with the merge that reads its COMBINEs at another site; as it is, where it has none."""
-    merge = merge_stage(plan)
-    return plan if merge is None else replace(plan, sites={**plan.sites, merge.vertices[0]: site})
 
 
 def swap_to(running: PhysicalPlan, wanted: PhysicalPlan, note: str) -> Swap:

@@ -16,7 +16,7 @@ class Adapting(Enum):
 
 
 class Order(Enum):
-    """Which of several operators is acted upon first; one that is healed by that needs nothing more."""
+    """The rule by which one of several operators is acted upon first; one that is healed by that needs nothing more."""
 
     NAKO = "nako"
     """The one whose action costs least, by Nako's measure."""

@@ -58,7 +58,7 @@ class AdaptationDecision:
     first_at: datetime
     count: int
     cost: str = ""
-    """What the action costs, with its parts; empty: there is none."""
+    """The cost of the action, with its parts; empty: there is none."""
 
 
 @dataclass(frozen=True, slots=True)

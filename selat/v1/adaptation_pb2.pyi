@@ -101,7 +101,7 @@ class AdaptationDecision(_message.Message):
     first_at_us: _builtins.int
     count: _builtins.int
     cost: _builtins.str
-    """What the action costs, with its parts, for people: also of one that was not needed after another. Empty: there is none."""
+    """The cost of the action, with its parts, for people: also of one that was not needed after another. Empty: there is none."""
     @_builtins.property
     def considered(self) -> _containers.RepeatedCompositeFieldContainer[Global___AdaptationOption]: ...
     def __init__(

@@ -146,7 +146,8 @@ class _Loop:
                 used[node.site] = used.get(node.site, 0) + 1
         free = {site: max(0, number - used.get(site, 0)) for site, number in slots.items()}
         moving = frozenset(self._moving)
-        found = decide(Situation((flow.graph,), before, self._before, links, free, moving), self._memory, settings)
+        situation = Situation((flow.graph,), before, self._before, links, free, moving, slots)
+        found = decide(situation, self._memory, settings)
         self._memory = found.memory
         for one in found.decisions:
             if one.verdict is Verdict.ACT and one.chosen is not None and not one.chosen.note:

@@ -130,7 +130,7 @@ SHORTAGES = (
 _FIRST = tuple(kind for kind in Kind if kind is not Kind.SWAP)
 PAIRS = tuple(
     (kind, fault)
-    # What came later is behind the rest: the seeds of what was played before stay what they were.
+    # Later kinds and faults are behind the rest: the seeds of what was played before stay what they were.
     for kinds, faults in ((_FIRST, FAULTS), ((Kind.SWAP,), FAULTS), (tuple(Kind), SHORTAGES))
     for fault in faults
     for kind in kinds

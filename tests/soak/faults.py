@@ -20,7 +20,7 @@ from tests.soak.plan import Break, Fault
 
 RECOVERY_TIMEOUT_S = 180.0
 _LIMITS = {Break.FULL: resource.RLIMIT_FSIZE, Break.MEMORY: resource.RLIMIT_AS}
-"""What is limited. A process beyond its size of files is told so as it is of a full disk: the write fails."""
+"""The resource that is limited. A process beyond its size of files is told as of a full disk: the write fails."""
 
 
 @dataclass

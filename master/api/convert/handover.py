@@ -41,14 +41,12 @@ def move_to_proto(lineage: Lineage, *, runs: bool = True) -> pb.TaskMove | None:
         "from_site": found.from_site,
         "to_site": found.to_site if fork is None else fork.site,
         "alone": fork is not None,
+        "combined_by": found.swapped,
         "asked_at_us": to_us(found.asked_at),
     }
     if scaling is not None:
         named |= {"scaled_stage": scaling.stage, "part_sites": scaling.sites}
-    if last is not None and last.swapped:
-        named["combined_by"] = last.swapped
     if under_way is not None:
-        named["combined_by"] = "" if under_way.swap is None else under_way.swap.note
         return pb.TaskMove(
             **named,
             without_state=under_way.without_state,

@@ -217,7 +217,7 @@ def moves(app: App, query: str, as_json: bool) -> None:
 
 
 def _kind(found: TaskMove) -> str:
-    """What becomes different by a move beside the site; empty: nothing."""
+    """Say what becomes different by a move beside the site; empty: nothing."""
     if found.scaled_stage:
         return f"{found.scaled_stage} in {len(found.part_sites)} parts at {', '.join(found.part_sites)}"
     if found.combined_by:

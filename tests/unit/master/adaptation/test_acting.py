@@ -1,4 +1,4 @@
-"""What is decided about the number of a merge's parts, and about where sites combine, is done."""
+"""Decisions about the number of a merge's parts, and about where sites combine, are carried out."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -13,17 +12,15 @@ from contract.tasks import ReadFrom, TaskState
 from master.api.convert.handover import move_to_proto
 from master.base.errors import HandoverRefusedError
 from master.queries.sharing import deployed_of
-from master.records.specs import HandOver, TakeOver, TaskSpec
-from planner.graph.ids import TaskId
+from master.records.specs import HandOver, TakeOver
 from planner.graph.plan import Destination, Merge, PhysicalPlan, Stage, StageInput
 from planner.handover.model import Step
 from planner.values.errors import UnknownSiteError
 from planner.values.stages import StageKind
 from selat.v1 import handover_pb2
 from tests.unit.master.build import PLAN, report, status
-from tests.unit.master.world import World
+from tests.unit.master.reconcile.changing import Changing
 
-SITES = ("us", "eu", "hub")
 WINDOW = Merge("window_start", timedelta(seconds=10), "SELECT * FROM input", by_bins=True)
 IN_PARTS = PhysicalPlan(
     stages=(
@@ -38,46 +35,15 @@ IN_PARTS = PhysicalPlan(
 S = 1_000_000
 
 
-class Scaling(World):
+class Scaling(Changing):
     """A query whose merge runs in two parts, at us and eu, behind which the FINAL is at eu."""
 
     def __init__(self) -> None:
-        super().__init__()
         sites = dict(zip((*IN_PARTS.stages[1].vertices, *IN_PARTS.stages[2].vertices), ("us", "eu", "eu"), strict=True))
-        self.query = self.jobs.submit(replace(IN_PARTS, sites=sites), sql="SELECT ...").id
-        self.said: dict[TaskId, HandoverReport] = {}
-        self.watermarks: dict[TaskId, int] = {}
-        self.states: dict[TaskId, TaskState] = {}
-        self.hear()
-
-    def place(self, stage: str, number: int = 0, generation: int = 0) -> TaskId:
-        return TaskId(self.query, stage, number, generation=generation)
+        super().__init__(replace(IN_PARTS, sites=sites), "f1")
 
     def scale(self, number: int, *sites: str) -> None:
         self.jobs.handovers.scale(self.query, "m1", number, sites, "asked for")
-
-    def step(self) -> Step | None:
-        handover = self.lineages.get(self.place("f1")).handover
-        return None if handover is None else handover.step
-
-    def hear(self, *sites: str) -> None:
-        """Heartbeats of these sites, or all, with what their tasks say."""
-        for site in sites or SITES:
-            tasks = [
-                replace(
-                    status(spec.task_id, self.states.get(spec.task_id, TaskState.RUNNING), site=site),
-                    handover=self.said.get(spec.task_id),
-                    watermark_us=self.watermarks.get(spec.task_id),
-                )
-                for spec in self.board.current(site).assignment.tasks
-            ]
-            self.jobs.report(report(site, *tasks, assignment_version=self.board.version(site)))
-
-    def specs(self) -> Mapping[TaskId, TaskSpec]:
-        return {spec.task_id: spec for site in SITES for spec in self.board.current(site).assignment.tasks}
-
-    def homes(self) -> Mapping[TaskId, str]:
-        return {spec.task_id: site for site in SITES for spec in self.board.current(site).assignment.tasks}
 
     def to_seeding(self, *sites: str) -> None:
         """To three parts, which have all windows that end after 20, 30 and 25 s."""
@@ -89,12 +55,7 @@ class Scaling(World):
 
     def to_cut(self) -> None:
         self.to_seeding()
-        self.from_seeding_to_cut()
-
-    def from_seeding_to_cut(self) -> None:
-        self.said[self.place("f1", 0, 1)] = HandoverReport(restored=True, caught_up=True)
-        self.watermarks[self.place("f1")] = 40 * S
-        self.hear()
+        self.from_seeding_to_cut(40 * S)
 
     def to_end(self) -> None:
         self.to_seeding()
@@ -102,11 +63,8 @@ class Scaling(World):
 
     def finish(self) -> None:
         """From SEEDING on."""
-        self.from_seeding_to_cut()
-        self.said[self.place("f1")] = HandoverReport(cut=True, last_epoch=8, drained=True)
-        self.said[self.place("f1", 0, 1)] = HandoverReport(restored=True, caught_up=True, taken_over=True)
-        self.states[self.place("f1")] = TaskState.ENDED
-        self.hear()
+        self.from_seeding_to_cut(40 * S)
+        self.from_cut_to_end()
 
 
 @pytest.fixture

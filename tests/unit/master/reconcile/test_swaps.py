@@ -1,8 +1,7 @@
-"""Other tasks combine what a merge reads: step by step, as sites report, over restarts of the master, and back."""
+"""Tasks that combine give way to others: step by step, as sites report, over restarts of the master, and back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -14,15 +13,14 @@ from master.api.convert.handover import move_to_proto
 from master.base.errors import HandoverRefusedError
 from master.queries.progress import totals
 from master.queries.sharing import deployed_of
-from master.records.specs import HandOver, TakeOver, TaskSpec
-from planner.graph.ids import TaskId, VertexId
+from master.records.specs import HandOver, TakeOver
+from planner.graph.ids import VertexId
 from planner.graph.plan import Destination, Merge, PhysicalPlan, Stage, StageInput
 from planner.handover.model import Step
 from planner.values.stages import StageKind
-from tests.unit.master.build import PLAN, report, status
-from tests.unit.master.world import World
+from tests.unit.master.build import PLAN
+from tests.unit.master.reconcile.changing import Changing
 
-SITES = ("us", "eu", "hub")
 WINDOW = Merge("window_start", timedelta(seconds=10), "SELECT * FROM input")
 SOURCE = Stage("s1", StageKind.SOURCE, ("us", "eu"), "SELECT 1", relation="clicks")
 S = 1_000_000
@@ -51,47 +49,14 @@ FLAT = plan(combine("c1", ("us", "eu")), reads="c1")
 OVER_HUB = plan(combine("c1", ("us", "eu")), combine("c2", ("hub",), source=False, others=("c1",)), reads="c2")
 
 
-class Swapping(World):
+class Swapping(Changing):
     """A query whose merge is at eu."""
 
     def __init__(self, running: PhysicalPlan = WRITTEN) -> None:
-        super().__init__()
-        self.query = self.jobs.submit(running, sql="SELECT ...").id
-        self.said: dict[TaskId, HandoverReport] = {}
-        self.watermarks: dict[TaskId, int] = {}
-        self.states: dict[TaskId, TaskState] = {}
-        self.late: dict[TaskId, int] = {}
-        self.hear()
-
-    def place(self, stage: str, number: int = 0, generation: int = 0) -> TaskId:
-        return TaskId(self.query, stage, number, generation=generation)
+        super().__init__(running, "m1")
 
     def swap(self, wanted: PhysicalPlan) -> None:
         self.jobs.handovers.swap(self.queries.get(self.query), wanted, "asked for")
-
-    def step(self) -> Step | None:
-        handover = self.lineages.get(self.place("m1")).handover
-        return None if handover is None else handover.step
-
-    def hear(self, *sites: str) -> None:
-        """Heartbeats of these sites, or all, with what their tasks say."""
-        for site in sites or SITES:
-            tasks = [
-                replace(
-                    status(spec.task_id, self.states.get(spec.task_id, TaskState.RUNNING), site=site),
-                    handover=self.said.get(spec.task_id),
-                    watermark_us=self.watermarks.get(spec.task_id),
-                    rows_late=self.late.get(spec.task_id, 0),
-                )
-                for spec in self.board.current(site).assignment.tasks
-            ]
-            self.jobs.report(report(site, *tasks, assignment_version=self.board.version(site)))
-
-    def specs(self) -> Mapping[TaskId, TaskSpec]:
-        return {spec.task_id: spec for site in SITES for spec in self.board.current(site).assignment.tasks}
-
-    def homes(self) -> Mapping[TaskId, str]:
-        return {spec.task_id: site for site in SITES for spec in self.board.current(site).assignment.tasks}
 
     def to_seeding(self, wanted: PhysicalPlan) -> None:
         self.swap(wanted)
@@ -102,13 +67,8 @@ class Swapping(World):
 
     def to_end(self, wanted: PhysicalPlan) -> None:
         self.to_seeding(wanted)
-        self.said[self.place("m1", 0, 1)] = HandoverReport(restored=True, caught_up=True)
-        self.watermarks[self.place("m1")] = 40 * S
-        self.hear()
-        self.said[self.place("m1")] = HandoverReport(cut=True, last_epoch=8, drained=True)
-        self.said[self.place("m1", 0, 1)] = HandoverReport(restored=True, caught_up=True, taken_over=True)
-        self.states[self.place("m1")] = TaskState.ENDED
-        self.hear()
+        self.from_seeding_to_cut(40 * S)
+        self.from_cut_to_end()
 
 
 @pytest.fixture

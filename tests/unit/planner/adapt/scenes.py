@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -154,3 +154,17 @@ def later(situation: Situation, seconds: float) -> Situation:
         return replace(seen, at=seen.at + shift, tasks=tasks)
 
     return replace(situation, before=moved(situation.before), after=moved(situation.after))
+
+
+def together(scenes: Sequence[Scene], links: Links, slots: Mapping[str, int]) -> Situation:
+    """Return the queries of several scenes, seen at the same two instants."""
+    seen = [scene.seen() for scene in scenes]
+    before, after = (
+        Seen(
+            seen[0][n].at,
+            {name: one for pair in seen for name, one in pair[n].tasks.items()},
+            {edge: one for pair in seen for edge, one in pair[n].channels.items()},
+        )
+        for n in (0, 1)
+    )
+    return Situation(tuple(scene.graph for scene in scenes), before, after, links, slots)

@@ -1,4 +1,4 @@
-"""What actions cost, and whom that has first."""
+"""Actions cost what the formula says, and the cheapest goes first."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from datetime import timedelta
 import pytest
 
 from planner.adapt.assign import Demand
-from planner.adapt.costs import Cost, Site, cost_of, every_s
+from planner.adapt.costs import Cost, Slots, cost_of, every_s
 from planner.adapt.decide import decide
 from planner.adapt.memory import Memory
-from planner.adapt.model import Links, Seen
+from planner.adapt.model import Links
 from planner.adapt.options import Action, Change, Option
-from planner.adapt.situation import Situation, Verdict
+from planner.adapt.situation import Verdict
 from planner.values.adapting import Order
-from tests.unit.planner.adapt.scenes import SETTINGS, START, Scene, mesh
+from tests.unit.planner.adapt.scenes import SETTINGS, START, Scene, mesh, together
 
 GROUP = ("q", "m1")
 LINKS = Links({("a", "b"): 100.0, ("a", "c"): 400.0, ("b", "c"): 100.0}, {})
-SITES = {"a": Site(4, 2), "b": Site(8, 0), "c": Site(6, 3)}
+SITES = {"a": Slots(4, 2), "b": Slots(8, 0), "c": Slots(6, 3)}
 
 
 def cost(before: dict[str, int], after: dict[str, int], demand: Demand, *, adapt_s: float = 0.0) -> Cost:
@@ -30,7 +30,7 @@ def cost(before: dict[str, int], after: dict[str, int], demand: Demand, *, adapt
 def test_a_task_more_costs_as_much_as_slots_are_scarce() -> None:
     found = cost({"a": 1}, {"a": 1, "c": 1}, Demand())
     assert (found.slots, found.resources, found.total) == (2.0, 2.0, 1.0)
-    # What is given up counts against it; a site without a free slot counts as one with one.
+    # A task that is given up counts against it; a site without a free slot counts as one with one.
     assert cost({"b": 1}, {"c": 1}, Demand()).slots == 2.0 - 8.0
 
 
@@ -68,17 +68,8 @@ def test_two_of_three_are_adapted_and_heal_the_third(order: Order, adapted: set[
         replace(common, query="light", state_bytes=1_000),
         replace(common, query="late", state_bytes=20_000_000, links_carry={("a", "hub"): 650.0}),
     ]
-    seen = [scene.seen() for scene in scenes]
-    before, after = (
-        Seen(
-            seen[0][n].at,
-            {name: one for pair in seen for name, one in pair[n].tasks.items()},
-            {edge: one for pair in seen for edge, one in pair[n].channels.items()},
-        )
-        for n in (0, 1)
-    )
     links = mesh(("a", "b", "hub", "far"), 1_000_000.0)
-    situation = Situation(tuple(scene.graph for scene in scenes), before, after, links, {"far": 3})
+    situation = together(scenes, links, {"far": 3})
     found = decide(situation, Memory(), replace(SETTINGS, order=order)).decisions
     assert {one.query for one in found if one.verdict is Verdict.ACT} == adapted
     (spared,) = (one for one in found if one.query not in adapted)

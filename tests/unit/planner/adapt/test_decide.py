@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from planner.adapt.decide import Round, decide
 from planner.adapt.diagnose import Cause
 from planner.adapt.memory import Memory
-from planner.adapt.model import Links, Phase, Role, Seen
+from planner.adapt.model import Links, Phase, Role
 from planner.adapt.options import Action
 from planner.adapt.situation import Decision, Situation, Verdict
 from planner.values.links import Pair
 from planner.values.trees import Tree
-from tests.unit.planner.adapt.scenes import ROW_BYTES, SETTINGS, Scene, later, mesh
+from tests.unit.planner.adapt.scenes import ROW_BYTES, SETTINGS, Scene, later, mesh, together
 
 SITES = ("a", "b", "hub", "far")
 SLOTS = {"hub": 1, "far": 2}
@@ -211,17 +211,8 @@ def test_partials_meet_on_the_way_where_only_one_of_them_fits() -> None:
 def test_no_more_slots_and_shares_are_given_than_there_are(free: int, queries: int) -> None:
     """A herd: all queries lose the same link at once."""
     scenes = [replace(SLOW, query=f"q{n}") for n in range(queries)]
-    seen = [scene.seen() for scene in scenes]
-    before, after = (
-        Seen(
-            seen[0][n].at,
-            {name: one for pair in seen for name, one in pair[n].tasks.items()},
-            {edge: one for pair in seen for edge, one in pair[n].channels.items()},
-        )
-        for n in (0, 1)
-    )
     links = mesh(SITES, 450_000.0)
-    situation = Situation(tuple(scene.graph for scene in scenes), before, after, links, {"far": free})
+    situation = together(scenes, links, {"far": free})
     found = of(situation)
     chosen = [one.chosen for one in found.decisions if one.chosen is not None]
     assert sum(c.after.get("far", 0) for option in chosen for c in option.changes) <= free

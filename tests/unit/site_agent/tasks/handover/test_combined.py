@@ -281,11 +281,11 @@ async def test_one_that_is_paused_before_its_first_checkpoint_leaves_the_same_wi
         for log in hub.inputs:
             hub.router.acknowledge(log.id, NEW, 0)
         await until(lambda: all(log.first_epoch == 1 for log in hub.inputs))
-        # What is told of the task lives on while it is paused.
+        # Its progress lives on while it is paused.
         context = hub.context(replace(SPEC, task_id=NEW, inputs=late))
         task = CombineTask(context, WINDOW)
         running = asyncio.create_task(task.run())
-        # Of the other input it has not heard: there is no watermark, and so no checkpoint.
+        # It has not heard of the other input: there is no watermark, and so no checkpoint.
         hub.publish(0, (20, "a", 2), watermark_us=18)
         await until(lambda: context.progress.starts_at_us == 30, running)
         await stop(running)
@@ -306,7 +306,7 @@ async def test_one_that_begins_beside_others_counts_late_rows_when_these_are_gon
         task = CombineTask(hub.context(replace(SPEC, task_id=NEW, beside=True)), WINDOW)
         running = asyncio.create_task(task.run())
         for number, watermark_us in enumerate((12, 22, 32)):
-            # Of a window that is out.
+            # The rows are of a window that is out.
             late = [(0, "a", 1)] if number else []
             hub.publish(0, *late, watermark_us=watermark_us)
             hub.publish(1, watermark_us=watermark_us)

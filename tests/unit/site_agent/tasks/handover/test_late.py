@@ -90,7 +90,7 @@ async def test_a_merge_that_is_paused_before_its_first_checkpoint_leaves_the_sam
         for log in hub.inputs:
             hub.router.acknowledge(log.id, NEW, 0)
         await until(lambda: all(log.first_epoch == 1 for log in hub.inputs))
-        # What is told of the task lives on while it is paused.
+        # Its progress lives on while it is paused.
         context = hub.context(replace(SPEC, task_id=NEW, inputs=LATE_INPUTS))
         task = MergeTask(context, WINDOW)
         running = asyncio.create_task(task.run())
