@@ -81,7 +81,9 @@ def _plans(look: Look, movable: list[Group], factor: float) -> Iterator[_Plan]:
     yield _Plan(plain)
     for place, one in enumerate(plain):
         sources = sorted(one.demand.inputs)
-        if len(sources) < 2 or not all(node.partials for node in look.graph.tasks(one.name)):
+        tasks = look.graph.tasks(one.name)
+        # Another merge follows, without state, the one that reads what is combined in another way.
+        if len(sources) < 2 or not all(node.partials and node.late_s is not None for node in tasks):
             continue
         ways = (part for size in range(2, len(sources)) for part in combinations(sources, size))
         for part in islice(ways, _MOST_PLANS):
@@ -145,11 +147,13 @@ def _option(look: Look, found: Placed, room: Room, plan: _Plan) -> Option:
         changes.append(Change(group, sites_of(tasks), sites))
         if tasks:
             longest_s = max(longest_s, mapped(look, group, sites, room.seeds).longest_s)
-    adapt_s = room.settings.prepare_s + longest_s
     tree = None
     if plan.between is not None:
         (at,) = found.sites[plan.between]
         tree = Tree({site: at for site in plan.part if site != at})
+        late_s = (node.late_s or 0.0 for group in found.sites for node in look.graph.tasks(group))
+        longest_s = max(longest_s, *late_s)
+    adapt_s = room.settings.prepare_s + longest_s
     return Option(Action.REPLAN, tuple(changes), adapt_s, room.settings.link_share, note=plan.note, tree=tree)
 
 

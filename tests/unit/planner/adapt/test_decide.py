@@ -196,6 +196,7 @@ def test_partials_meet_on_the_way_where_only_one_of_them_fits() -> None:
         each_s=1e-5,
         most=1,
         selectivity=0.4,
+        late_s=20.0,
     )
     links = mesh(
         ("a", "b", "c", "home"), a_home=50_000.0, b_a=0.0, c_a=0.0, b_c=0.0, a_c=0.0, c_b=0.0, b_home=310_000.0
@@ -205,6 +206,8 @@ def test_partials_meet_on_the_way_where_only_one_of_them_fits() -> None:
     assert found.chosen.action is Action.REPLAN
     assert found.chosen.note == "a and b combined on the way"
     assert found.chosen.tree == Tree({"a": "b"})
+    # The windows that are open have to close before another merge takes over.
+    assert found.chosen.adapt_s == SETTINGS.prepare_s + 20.0
 
 
 @given(st.integers(1, 4), st.integers(1, 8))

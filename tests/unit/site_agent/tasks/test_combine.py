@@ -57,10 +57,11 @@ def older_engine() -> TableEngine:
 class RandomDepartures(Departures):
     """Has any groups leave, and rows combined, at any time."""
 
-    def __init__(self, hub: Site, rng: random.Random) -> None:
+    def __init__(self, hub: Site, rng: random.Random, fewer: float) -> None:
         context = hub.context
         super().__init__(context.spec, context.site, context.log, context.pool)
         self._rng = rng
+        self._fewer = fewer
 
     def due(self, held: HeldGroups, now_s: float) -> Iterator[Departure]:
         for window in held.windows:
@@ -70,7 +71,7 @@ class RandomDepartures(Departures):
                 yield Departure(window.end_us, np.array(sorted(some), np.int64))
 
     def is_time_for_fewer(self, held: HeldGroups, now_s: float) -> bool:
-        return self._rng.random() < 0.2
+        return self._rng.random() < self._fewer
 
 
 @asynccontextmanager
@@ -93,11 +94,17 @@ async def site(
 
 
 @asynccontextmanager
-async def running(hub: Site, rng: random.Random | None = None) -> AsyncIterator[asyncio.Task[None]]:
-    """A task over both channels of the site; it is killed at the end of the block."""
+async def running(
+    hub: Site, rng: random.Random | None = None, *, fewer: float = 0.2
+) -> AsyncIterator[asyncio.Task[None]]:
+    """Run a task over both channels of the site; it is killed at the end of the block.
+
+    With `rng`, groups leave at random, and after so many of the batches (`fewer`) rows are combined, which saves a
+    checkpoint.
+    """
     combine = CombineTask(hub.context, WINDOW)
     if rng is not None:
-        combine._departures = RandomDepartures(hub, rng)
+        combine._departures = RandomDepartures(hub, rng, fewer)
     task = asyncio.create_task(combine.run())
     try:
         yield task
@@ -301,7 +308,7 @@ async def test_its_own_channel_is_kept_until_a_checkpoint_and_slows_nothing_down
     async with site(tmp_path, engine(), checkpoint_bytes=10**9) as hub:
         us, eu = hub.inputs
         eu.finish()
-        async with running(hub, random.Random(3)):
+        async with running(hub, random.Random(3), fewer=0.0):
             for number in range(20):
                 us.publish(number, partials((0, f"k{number}", 1)), watermark_us=0)
                 await asyncio.sleep(0.01)
