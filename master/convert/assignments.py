@@ -77,8 +77,16 @@ def _hand_over_to_proto(order: HandOver) -> site_pb2.HandOver:
     fork = None
     if order.fork is not None:
         fork = site_pb2.Fork(query_id=order.fork.query, channel=str(order.fork.task), site=order.fork.site)
+    join = None
+    if (other := order.join) is not None:
+        join = site_pb2.Join(channel=str(other.channel), site=other.site, first_epoch=other.from_epoch)
     return site_pb2.HandOver(
-        successor_channel=str(order.successor), successor_site=order.site, seed=seed, cut=order.cut, fork=fork
+        successor_channel=str(order.successor),
+        successor_site=order.site,
+        seed=seed,
+        cut=order.cut,
+        fork=fork,
+        join=join,
     )
 
 
@@ -89,6 +97,7 @@ def _take_over_to_proto(task: TaskSpec, order: TakeOver) -> site_pb2.TakeOver:
         predecessor_site=order.site,
         seed_channel=seed_channel(task.task_id) if order.seeded else "",
         late=order.late,
+        renumbers=order.renumbers,
     )
 
 

@@ -81,9 +81,9 @@ def running_of(
 
 
 def used_by(record: QueryRecord) -> tuple[TaskId, ...]:
-    """The tasks of other queries that a query reads."""
+    """The tasks of other queries that a query reads, or is about to read."""
     deployment = deployment_of(record)
-    return deployment.used if deployment is not None else ()
+    return (*deployment.used, *deployment.held) if deployment is not None else ()
 
 
 def named_by(record: QueryRecord) -> frozenset[TaskId]:

@@ -50,6 +50,7 @@ class Surroundings:
         sites, lineage = self._parts.sites, self._lineages.get(one.id)
         running = self._parts.queries.snapshots.held
         beside = {*one.inputs, *(other.id for other in running.deployed if one.id in other.inputs)}
+        beside |= self._joining(one.id)
         found = refusal(
             Move(
                 str(one.id),
@@ -70,6 +71,11 @@ class Surroundings:
         if found is not None:
             message, hint = found
             raise HandoverRefusedError(message, hint=hint, ids={"task": str(one.id), "site": to_site})
+
+    def _joining(self, place: TaskId) -> frozenset[TaskId]:
+        """Return the places whose queries are about to share a task."""
+        under_way = ((one.place, one.handover) for one in self._lineages.all.values())
+        return frozenset(name for name, found in under_way if found and found.join and found.join.shared == place)
 
     def _moving(self, places: Iterable[TaskId]) -> tuple[str, ...]:
         return tuple(sorted(str(place) for place in places if self._lineages.get(place).handover is not None))

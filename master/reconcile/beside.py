@@ -14,6 +14,7 @@ from master.records.specs import ChannelInput, TaskSpec
 from planner.graph.ids import TaskId
 from planner.sharing.deployment import alone, placed_alone
 from planner.sharing.forking import own_task
+from planner.sharing.joining import remade
 from planner.sharing.running import Deployed, Running
 from planner.sharing.swapping import combines_of
 
@@ -55,15 +56,30 @@ class Beside:
 
     def _successions(self, found: Iterable[tuple[str, TaskSpec]], query: QueryRecord, one: Deployed) -> Sited:
         """Yield the tasks in a place; those that begin late read from the middle of their inputs."""
-        swap = self._generations.swap(one.id)
+        swap, join = self._generations.swap(one.id), self._generations.join(one.id)
         for site, task in found:
-            if task.take_over is not None and swap is not None:
+            if task.take_over is not None and join is not None:
+                yield site, self._of_shared(task, site, query, remade(one, join.shared))
+            elif task.take_over is not None and swap is not None:
                 yield site, self._of_new_combines(task, one)
             elif task.take_over is not None and task.take_over.late:
                 late = inputs_of(query, one, self._placed, late=True)
                 yield site, replace(task, inputs=self._generations.named(late))
             else:
                 yield site, task
+
+    def _of_shared(self, successor: TaskSpec, site: str, query: QueryRecord, one: Deployed) -> TaskSpec:
+        """Return the task that takes over from a merge, and makes its rows of a task that is shared again."""
+        spec = task_spec(query, one, self._placed.at({one.id: site}), successor.consumers)
+        return replace(
+            spec,
+            task_id=successor.task_id,
+            inputs=self._generations.named(spec.inputs),
+            paused=successor.paused,
+            readers=successor.readers,
+            epoch_interval=successor.epoch_interval,
+            take_over=successor.take_over,
+        )
 
     def _new_parts(self, first: TaskSpec, query: QueryRecord, one: Deployed) -> Sited:
         """Yield the tasks that begin in the middle of the inputs of a merge beside its parts, given the first of

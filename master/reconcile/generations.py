@@ -8,10 +8,11 @@ from dataclasses import replace
 from master.records.model import InputStatus, SiteReport, TaskStatus
 from master.records.specs import ChannelInput, ChannelReader, HandOver, ResultSpec, TakeOver, TaskSpec
 from planner.graph.ids import TaskId
-from planner.handover.model import STATELESS, Fork, Handover, Lineage, Step, Swap, place_of
+from planner.handover.model import STATELESS, Fork, Handover, Join, Lineage, Step, Swap, place_of
 from planner.sharing.deployment import placed_alone
 from planner.sharing.running import Deployed, Running
 from planner.sharing.swapping import sources_read
+from planner.values.stages import StageKind
 
 _SEEDED = (Step.SEEDING, Step.CUT, Step.WITHDRAWN, Step.TAKEN)
 _CUT = (Step.CUT, Step.TAKEN)
@@ -35,7 +36,8 @@ class Generations:
         given = [one for one in self._lineages.values() if one.shadowed and self._runs(one.place)]
         reading = [place for one in given for place in (one.place, *self._given_up(one))]
         inputs = (name for place in reading for name in self._running.task(place).inputs)
-        return frozenset((*(one.place for one in given), *inputs))
+        joined = (one.handover.join.shared for one in given if one.handover is not None and one.handover.join)
+        return frozenset((*(one.place for one in given), *inputs, *joined))
 
     def reading_sites(self, place: TaskId) -> tuple[str, ...]:
         """The sites for which the inputs of a place are kept."""
@@ -67,14 +69,30 @@ class Generations:
             seeds = handover.step is not Step.TAKEN and _gets_state(spec, handover)
             seed = handover.first_epochs if seeds else None
             order = HandOver(successor, handover.to_site, seed, handover.step in _CUT, handover.fork)
+            order = replace(order, join=self._joined(handover))
         fork = self._fork(lineage.place)
         # The successors read the old channel, to learn where it ends.
         new = (handover.to_site,) if fork is None else (handover.to_site, fork.site)
         consumers = tuple(sorted({*old.consumers, *new}))
         yield site, replace(old, consumers=consumers, hand_over=order)
         take_over = TakeOver(lineage.task, site, seeded=_gets_state(spec, handover), late=handover.without_state)
+        take_over = replace(take_over, renumbers=_renumbers(spec, handover))
         heir = self._without_fork(replace(old, task_id=successor, take_over=take_over), lineage.place, handover.fork)
         yield handover.to_site, replace(heir, inputs=_of_new_parts(heir, handover)) if handover.scaling else heir
+
+    def _joined(self, handover: Handover) -> ChannelInput | None:
+        """Return the channel that a task's own has to meet, from the first epoch at the successor's site on."""
+        if handover.join is None:
+            return None
+        shared = handover.join.shared
+        task = self._lineages[shared].task if shared in self._lineages else shared
+        first = handover.first_epochs.get(str(task), 0)
+        return ChannelInput(task, self._running.site(shared), from_epoch=first)
+
+    def join(self, place: TaskId) -> Join | None:
+        """Return what is to be shared in the place of a task; None: nothing."""
+        handover = self._handover(place)
+        return None if handover is None else handover.join
 
     def _without_fork(self, spec: TaskSpec, place: TaskId, fork: Fork | None) -> TaskSpec:
         """Return the successor for all queries but the one that has a task of its own."""
@@ -104,8 +122,11 @@ class Generations:
         return handover.swap, handover
 
     def reads_beside(self) -> Iterator[tuple[TaskId, str]]:
-        """Yield the places that new COMBINEs read, each with the site of one that does."""
+        """Yield the places that new COMBINEs read, and tasks that are to be shared again, each with the site of one
+        that does."""
         for one in self._lineages.values():
+            if one.handover is not None and self._runs(one.place):
+                yield from ((place, site) for site, place in one.handover.reading_shared.items())
             found = self.swap(one.place) if self._runs(one.place) else None
             if found is not None:
                 plan, query = found[0].plan, one.place.query
@@ -193,7 +214,13 @@ def readers_in(running: Running, place: TaskId, query: str) -> tuple[TaskId, ...
 
 def _gets_state(spec: TaskSpec, handover: Handover) -> bool:
     """Return whether the successor is made of a checkpoint: not one that reads new parts, nor one without state."""
-    return not handover.begins_late and spec.kind not in STATELESS
+    return not handover.begins_late and handover.join is None and spec.kind not in STATELESS
+
+
+def _renumbers(spec: TaskSpec, handover: Handover) -> bool:
+    """Return whether the epochs in a place have other numbers than those of which the successor makes its own: they
+    have where another task than one of DERIVE began its channel."""
+    return handover.join is not None or (spec.kind is StageKind.DERIVE and not spec.task_id.derived)
 
 
 def _of_new_parts(spec: TaskSpec, handover: Handover) -> tuple[ChannelInput, ...]:

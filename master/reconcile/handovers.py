@@ -16,6 +16,7 @@ from master.reconcile.around import Surroundings
 from master.reconcile.attempt import Attempt
 from master.reconcile.begun import Begun, unfit
 from master.reconcile.forks import Forks
+from master.reconcile.joins import Joins
 from master.reconcile.parts import JobParts
 from master.reconcile.scales import Scales
 from master.reconcile.swaps import Swaps
@@ -61,6 +62,7 @@ class Handovers:
         self._scales = Scales(parts, lineages, self._around)
         self._swaps = Swaps(parts, lineages, self._around)
         self._forks = Forks(parts, lineages)
+        self._joins = Joins(parts, lineages, self._around)
         self._storing = Attempt("handover not stored yet")
 
     @property
@@ -122,6 +124,22 @@ class Handovers:
         lineage = lineage.forked(running.site(place), fork, self._steady.now(), reason, without_state=late)
         self._lineages.put(lineage)
         logger.info(line("fork asked for", task=place, query=record.id, site=site, reason=reason))
+        self._publish()
+        return lineage
+
+    def join(self, record: QueryRecord, stage: str, site: str, reason: str) -> Lineage:
+        """Ask that a query shares the task again from which one of its own was split, for that reason.
+
+        It is durable when this returns. `site` is where the task is to be that makes the query's epochs of those of the
+        shared task; empty: where they are read.
+
+        Raises:
+            HandoverRefusedError: it cannot share one now.
+            UnknownSiteError
+            StoreError
+        """
+        lineage = self._joins.begin(record, stage, site, self._steady.now(), reason)
+        logger.info(line("sharing again asked for", task=lineage.place, reason=reason))
         self._publish()
         return lineage
 
@@ -209,6 +227,8 @@ class Handovers:
             self._lineages.put(lineage.with_handover(changed))
         elif found is Event.DRAINED:
             self._done(lineage, handover)
+        elif handover.join is not None:
+            self._joins.back(lineage, handover.join, now)
         else:
             self._lineages.put(lineage.rolled_back(now))
             self._note(place, _rolled_back(handover), handover)
@@ -220,6 +240,9 @@ class Handovers:
         from_epoch = self._report(lineage.task, handover.from_site).next_epoch
         if handover.fork is not None:
             self._forks.store(lineage, handover.fork, from_epoch, now)
+            return
+        if handover.join is not None:
+            self._joins.done(lineage, handover.join, from_epoch, now)
             return
         if (others := self._others(handover)) is None:
             self._lineages.put(lineage.moved(from_epoch, now), handover.to_site)
@@ -239,7 +262,8 @@ class Handovers:
         of_old, new = _report(old), [self._report(*one) for one in self._forks.successors(lineage, handover)]
         ended = old is not None and old.state is TaskState.ENDED
         withdrawn = handover.unwanted or self._why_not(lineage, handover)
-        streams = self._streams(lineage.place, running)
+        names = self._read_by_successor(lineage.place, handover, running)
+        streams = frozenset(str(self._lineages.get(name).task) for name in names)
         subscribed = all(streams <= one.first_epochs.keys() for one in new)
         if handover.begins_late:
             subscribed = self._whole_after_us(lineage, handover) is not None
@@ -284,6 +308,8 @@ class Handovers:
     def _concerned(self, place: TaskId, handover: Handover, running: Running) -> Iterable[str]:
         """The sites that must have applied the step's assignments before the next step."""
         producers = {running.site(name) for name in running.task(place).inputs}
+        if handover.join is not None:
+            producers = {running.site(handover.join.shared)}
         if (others := self._others(handover)) is not None:
             producers |= {one.site for one in others.begun(place, handover)}
             producers |= {running.site(name) for name in others.reads(place, handover, running)}
@@ -309,11 +335,12 @@ class Handovers:
         report = self._parts.sites.get(site).report
         return report is not None and report.assignment_version >= self._parts.board.version(site)
 
-    def _streams(self, place: TaskId, running: Running) -> frozenset[str]:
-        """The channels, but for those of tables, that the place reads."""
+    def _read_by_successor(self, place: TaskId, handover: Handover, running: Running) -> Iterable[TaskId]:
+        """Return the places, but for those of tables, that the successor of the task in a place reads."""
+        if handover.join is not None:
+            return (handover.join.shared,)
         names = running.task(place).inputs
-        streams = (name for name in names if running.task(name).vertex.kind is not VertexKind.TABLE)
-        return frozenset(str(self._lineages.get(name).task) for name in streams)
+        return (name for name in names if running.task(name).vertex.kind is not VertexKind.TABLE)
 
     def _status(self, task: TaskId | None, site: str) -> TaskStatus | None:
         report = self._parts.sites.get(site).report

@@ -63,6 +63,9 @@ class HandOver:
     """It is true when the task must end its channel in favour of the successor."""
     fork: Fork | None = None
     """One query goes on with another task than the successor."""
+    join: ChannelInput | None = None
+    """The channel of the same windows that the task's channel has to meet when it ends; `from_epoch` is the oldest
+    epoch at the successor's site."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,8 @@ class TakeOver:
     state, or begins `late`."""
     late: bool = False
     """The task begins in the middle of what its predecessor reads."""
+    renumbers: bool = False
+    """The predecessor's epochs have other numbers than those of the input of which the task makes its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,18 @@ class Fork:
 
 
 @dataclass(frozen=True, slots=True)
+class Join:
+    """A query gives up a task of its own, and shares that of another query again.
+
+    The successor makes its epochs of those of the shared task's channel, one by one. The old task's channel ends where
+    the two channels meet.
+    """
+
+    shared: TaskId
+    """The place of the shared task."""
+
+
+@dataclass(frozen=True, slots=True)
 class Handover:
     """The task of a place is being followed by another one: at another site, or of other inputs."""
 
@@ -106,6 +118,8 @@ class Handover:
     """The query that goes on with another task than the successor; None: there is none."""
     swap: Swap | None = None
     """The successor reads other tasks that combine than the old task; None: it reads what the old task reads."""
+    join: Join | None = None
+    """The successor makes its epochs of another query's; None: it does not."""
 
     def at(self, step: Step, now: datetime, *, reason: str = "") -> Handover:
         return replace(self, step=step, since=now, reason=reason or self.reason)
@@ -138,6 +152,14 @@ class Handover:
         return self.scaling is not None or self.swap is not None
 
     @property
+    def reading_shared(self) -> Mapping[str, TaskId]:
+        """Return the sites for which the producer of a task that is to be shared keeps what it has, with its place."""
+        if self.join is None or self.step is Step.BACK:
+            return {}
+        sites = {self.to_site} if self.step is Step.TAKEN else {self.from_site, self.to_site}
+        return dict.fromkeys(sorted(sites), self.join.shared)
+
+    @property
     def step_since(self) -> datetime:
         return self.since or self.asked_at
 
@@ -151,6 +173,8 @@ class Handover:
         """The sites for which the producers of the inputs keep what they have, for the successor and the old task."""
         if self.step is Step.BACK:
             return (self.from_site,)
+        if self.join is not None:
+            return () if self.step is Step.TAKEN else (self.from_site,)
         return (self.to_site,) if self.step is Step.TAKEN else (self.from_site, self.to_site)
 
 
@@ -182,6 +206,7 @@ class Outcome:
     fork: Fork | None = None
     swapped: str = ""
     """It names the tasks that were to combine, for people; empty: no others than before."""
+    join: Join | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +272,10 @@ class Lineage:
         begun = Handover(generation, site, site, now, reason=reason, without_state=without_state, fork=fork)
         return replace(self, next_generation=generation + 1, handover=begun)
 
+    def joining(self, sites: tuple[str, str], join: Join, now: datetime, reason: str = "") -> Lineage:
+        """Return the lineage with a handover, from site to site, in which the query shares another's task again."""
+        return self.begun(Handover(self.next_generation, *sites, now, reason=reason, join=join))
+
     def branch(self, from_epoch: int) -> Lineage:
         """Return the lineage of the place of a fork's task, whose channel begins at that epoch.
 
@@ -289,7 +318,7 @@ class Lineage:
         reason = "" if moved else done.reason
         sites = done.from_site, done.to_site
         ended = Outcome(done.generation, *sites, done.asked_at, now, moved, reason)
-        return replace(ended, scaling=done.scaling, fork=done.fork, swapped=done.swapped)
+        return replace(ended, scaling=done.scaling, fork=done.fork, swapped=done.swapped, join=done.join)
 
 
 def place_of(task: TaskId) -> TaskId:

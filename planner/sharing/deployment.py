@@ -50,6 +50,8 @@ class Deployment:
     """By vertex, what became of it and why, for people."""
     wan_bytes_per_s: float = 0.0
     """What the query was expected to add to all links."""
+    held: tuple[TaskId, ...] = ()
+    """Tasks of others that have to stay because a handover needs them."""
 
     @property
     def used(self) -> tuple[TaskId, ...]:

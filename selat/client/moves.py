@@ -69,6 +69,8 @@ class TaskMove:
     """The query gets a task of its own, in the place of one that it shares; false: the task moves for all queries."""
     combined_by: str = ""
     """It has the tasks that combine what the new task reads, where they are others; empty: they are not."""
+    shared_with: str = ""
+    """It has the task that the query shares again, in the place of its own; empty: it shares none again."""
 
 
 def task_move(message: pb.TaskMove) -> TaskMove:
@@ -86,6 +88,7 @@ def task_move(message: pb.TaskMove) -> TaskMove:
         without_state=message.without_state,
         alone=message.alone,
         combined_by=message.combined_by,
+        shared_with=message.shared_with,
     )
 
 
@@ -111,6 +114,19 @@ class MoveCalls(Calls):
         request = pb.MoveTaskRequest(
             query=query, stage=stage, to_site=to_site, without_state=without_state, alone=alone
         )
+        return task_move(self._session.ask(self._session.handovers.MoveTask, request).move)
+
+    def share_again(self, query: str, stage: str, site: str = "") -> TaskMove:
+        """Have a query share the task again from which one of its own was split; returns once that is stored.
+
+        Args:
+            query: its id, the beginning of it, or its name.
+            stage: one for which it has a task of its own since `move_task(..., alone=True)`, as `m1`.
+            site: where its epochs are to be made of those of the shared task; empty: where they are read.
+
+        Raises StatementError (HANDOVER_REFUSED) when it cannot share it now, NotFound for an unknown query.
+        """
+        request = pb.MoveTaskRequest(query=query, stage=stage, to_site=site, together=True)
         return task_move(self._session.ask(self._session.handovers.MoveTask, request).move)
 
     def scale_stage(self, query: str, stage: str, parts: int, sites: Sequence[str] = ()) -> TaskMove:

@@ -251,19 +251,23 @@ class Standing(_message.Message):
     NEXT_EPOCH_FIELD_NUMBER: _builtins.int
     WATERMARK_US_FIELD_NUMBER: _builtins.int
     IDLE_FIELD_NUMBER: _builtins.int
+    WHOLE_FIELD_NUMBER: _builtins.int
     next_epoch: _builtins.int
     watermark_us: _builtins.int
     idle: _builtins.bool
+    whole: _builtins.bool
+    """As in the manifest."""
     def __init__(
         self,
         *,
         next_epoch: _builtins.int = ...,
         watermark_us: _builtins.int | None = ...,
         idle: _builtins.bool = ...,
+        whole: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "watermark_us", b"watermark_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "idle", b"idle", "next_epoch", b"next_epoch", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "idle", b"idle", "next_epoch", b"next_epoch", "watermark_us", b"watermark_us", "whole", b"whole"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__watermark_us: _TypeAlias = _typing.Literal["watermark_us"]  # noqa: Y015
     _WhichOneofArgType__watermark_us: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us"]  # noqa: Y015
@@ -323,6 +327,7 @@ class EpochManifest(_message.Message):
     WATERMARK_US_FIELD_NUMBER: _builtins.int
     IDLE_FIELD_NUMBER: _builtins.int
     BINS_FIELD_NUMBER: _builtins.int
+    WHOLE_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     rows: _builtins.int
     payload_crc32: _builtins.int
@@ -332,6 +337,8 @@ class EpochManifest(_message.Message):
     watermark_us: _builtins.int
     idle: _builtins.bool
     """The source has been silent for its idle timeout: do not wait for its watermark, until an epoch says otherwise."""
+    whole: _builtins.bool
+    """Of a merge: of all windows that the watermark ends, all rows are in this epoch or earlier ones, and no rows of others are. False: it is not so, or not known."""
     @_builtins.property
     def bins(self) -> _containers.RepeatedCompositeFieldContainer[Global___BinRange]:
         """The rows' bins: bin, first row, rows."""
@@ -347,10 +354,11 @@ class EpochManifest(_message.Message):
         watermark_us: _builtins.int | None = ...,
         idle: _builtins.bool = ...,
         bins: _abc.Iterable[Global___BinRange] | None = ...,
+        whole: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "watermark_us", b"watermark_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "bins", b"bins", "epoch", b"epoch", "idle", b"idle", "payload_bytes", b"payload_bytes", "payload_crc32", b"payload_crc32", "raw_bytes", b"raw_bytes", "rows", b"rows", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us", "bins", b"bins", "epoch", b"epoch", "idle", b"idle", "payload_bytes", b"payload_bytes", "payload_crc32", b"payload_crc32", "raw_bytes", b"raw_bytes", "rows", b"rows", "watermark_us", b"watermark_us", "whole", b"whole"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__watermark_us: _TypeAlias = _typing.Literal["watermark_us"]  # noqa: Y015
     _WhichOneofArgType__watermark_us: _TypeAlias = _typing.Literal["_watermark_us", b"_watermark_us"]  # noqa: Y015

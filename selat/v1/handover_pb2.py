@@ -24,37 +24,37 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17selat/v1/handover.proto\x12\x08selat.v1\"f\n\x0fMoveTaskRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\r\n\x05stage\x18\x02 \x01(\t\x12\x0f\n\x07to_site\x18\x03 \x01(\t\x12\x15\n\rwithout_state\x18\x04 \x01(\x08\x12\r\n\x05\x61lone\x18\x05 \x01(\x08\"4\n\x10MoveTaskResponse\x12 \n\x04move\x18\x01 \x01(\x0b\x32\x12.selat.v1.TaskMove\"O\n\x11ScaleStageRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\r\n\x05stage\x18\x02 \x01(\t\x12\r\n\x05parts\x18\x03 \x01(\r\x12\r\n\x05sites\x18\x04 \x03(\t\"6\n\x12ScaleStageResponse\x12 \n\x04move\x18\x01 \x01(\x0b\x32\x12.selat.v1.TaskMove\"2\n\x13\x43ombineQueryRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x0c\n\x04tree\x18\x02 \x01(\t\"8\n\x14\x43ombineQueryResponse\x12 \n\x04move\x18\x01 \x01(\x0b\x32\x12.selat.v1.TaskMove\"2\n\x12\x43\x61llOffMoveRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\r\n\x05stage\x18\x02 \x01(\t\"7\n\x13\x43\x61llOffMoveResponse\x12 \n\x04move\x18\x01 \x01(\x0b\x32\x12.selat.v1.TaskMove\"!\n\x10ListMovesRequest\x12\r\n\x05query\x18\x01 \x01(\t\"6\n\x11ListMovesResponse\x12!\n\x05moves\x18\x01 \x03(\x0b\x32\x12.selat.v1.TaskMove\"\x8d\x02\n\x08TaskMove\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\r\n\x05stage\x18\x02 \x01(\t\x12\x11\n\tfrom_site\x18\x03 \x01(\t\x12\x0f\n\x07to_site\x18\x04 \x01(\t\x12 \n\x04step\x18\x05 \x01(\x0e\x32\x12.selat.v1.MoveStep\x12\x13\n\x0b\x61sked_at_us\x18\x06 \x01(\x03\x12\x10\n\x08since_us\x18\x07 \x01(\x03\x12\x0e\n\x06reason\x18\x08 \x01(\t\x12\x14\n\x0cscaled_stage\x18\t \x01(\t\x12\x12\n\npart_sites\x18\n \x03(\t\x12\x15\n\rwithout_state\x18\x0b \x01(\x08\x12\r\n\x05\x61lone\x18\x0c \x01(\x08\x12\x13\n\x0b\x63ombined_by\x18\r \x01(\t*\x87\x02\n\x08MoveStep\x12\x19\n\x15MOVE_STEP_UNSPECIFIED\x10\x00\x12\x18\n\x14MOVE_STEP_REGISTERED\x10\x01\x12\x15\n\x11MOVE_STEP_STARTED\x10\x02\x12\x15\n\x11MOVE_STEP_SEEDING\x10\x03\x12\x11\n\rMOVE_STEP_CUT\x10\x04\x12\x13\n\x0fMOVE_STEP_TAKEN\x10\x05\x12\x17\n\x13MOVE_STEP_WITHDRAWN\x10\x06\x12\x12\n\x0eMOVE_STEP_BACK\x10\x07\x12\x13\n\x0fMOVE_STEP_MOVED\x10\x08\x12\x19\n\x15MOVE_STEP_ROLLED_BACK\x10\t\x12\x13\n\x0fMOVE_STEP_ENDED\x10\n2\xfe\x02\n\x0fHandoverService\x12\x41\n\x08MoveTask\x12\x19.selat.v1.MoveTaskRequest\x1a\x1a.selat.v1.MoveTaskResponse\x12G\n\nScaleStage\x12\x1b.selat.v1.ScaleStageRequest\x1a\x1c.selat.v1.ScaleStageResponse\x12M\n\x0c\x43ombineQuery\x12\x1d.selat.v1.CombineQueryRequest\x1a\x1e.selat.v1.CombineQueryResponse\x12J\n\x0b\x43\x61llOffMove\x12\x1c.selat.v1.CallOffMoveRequest\x1a\x1d.selat.v1.CallOffMoveResponse\x12\x44\n\tListMoves\x12\x1a.selat.v1.ListMovesRequest\x1a\x1b.selat.v1.ListMovesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17selat/v1/handover.proto\x12\x08selat.v1\"x\n\x0fMoveTaskRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\r\n\x05stage\x18\x02 \x01(\t\x12\x0f\n\x07to_site\x18\x03 \x01(\t\x12\x15\n\rwithout_state\x18\x04 \x01(\x08\x12\r\n\x05\x61lone\x18\x05 \x01(\x08\x12\x10\n\x08together\x18\x06 \x01(\x08\"4\n\x10MoveTaskResponse\x12 \n\x04move\x18\x01 \x01(\x0b\x32\x12.selat.v1.TaskMove\"O\n\x11ScaleStageRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\r\n\x05stage\x18\x02 \x01(\t\x12\r\n\x05parts\x18\x03 \x01(\r\x12\r\n\x05sites\x18\x04 \x03(\t\"6\n\x12ScaleStageResponse\x12 \n\x04move\x18\x01 \x01(\x0b\x32\x12.selat.v1.TaskMove\"2\n\x13\x43ombineQueryRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x0c\n\x04tree\x18\x02 \x01(\t\"8\n\x14\x43ombineQueryResponse\x12 \n\x04move\x18\x01 \x01(\x0b\x32\x12.selat.v1.TaskMove\"2\n\x12\x43\x61llOffMoveRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\r\n\x05stage\x18\x02 \x01(\t\"7\n\x13\x43\x61llOffMoveResponse\x12 \n\x04move\x18\x01 \x01(\x0b\x32\x12.selat.v1.TaskMove\"!\n\x10ListMovesRequest\x12\r\n\x05query\x18\x01 \x01(\t\"6\n\x11ListMovesResponse\x12!\n\x05moves\x18\x01 \x03(\x0b\x32\x12.selat.v1.TaskMove\"\xa2\x02\n\x08TaskMove\x12\x10\n\x08query_id\x18\x01 \x01(\t\x12\r\n\x05stage\x18\x02 \x01(\t\x12\x11\n\tfrom_site\x18\x03 \x01(\t\x12\x0f\n\x07to_site\x18\x04 \x01(\t\x12 \n\x04step\x18\x05 \x01(\x0e\x32\x12.selat.v1.MoveStep\x12\x13\n\x0b\x61sked_at_us\x18\x06 \x01(\x03\x12\x10\n\x08since_us\x18\x07 \x01(\x03\x12\x0e\n\x06reason\x18\x08 \x01(\t\x12\x14\n\x0cscaled_stage\x18\t \x01(\t\x12\x12\n\npart_sites\x18\n \x03(\t\x12\x15\n\rwithout_state\x18\x0b \x01(\x08\x12\r\n\x05\x61lone\x18\x0c \x01(\x08\x12\x13\n\x0b\x63ombined_by\x18\r \x01(\t\x12\x13\n\x0bshared_with\x18\x0e \x01(\t*\x87\x02\n\x08MoveStep\x12\x19\n\x15MOVE_STEP_UNSPECIFIED\x10\x00\x12\x18\n\x14MOVE_STEP_REGISTERED\x10\x01\x12\x15\n\x11MOVE_STEP_STARTED\x10\x02\x12\x15\n\x11MOVE_STEP_SEEDING\x10\x03\x12\x11\n\rMOVE_STEP_CUT\x10\x04\x12\x13\n\x0fMOVE_STEP_TAKEN\x10\x05\x12\x17\n\x13MOVE_STEP_WITHDRAWN\x10\x06\x12\x12\n\x0eMOVE_STEP_BACK\x10\x07\x12\x13\n\x0fMOVE_STEP_MOVED\x10\x08\x12\x19\n\x15MOVE_STEP_ROLLED_BACK\x10\t\x12\x13\n\x0fMOVE_STEP_ENDED\x10\n2\xfe\x02\n\x0fHandoverService\x12\x41\n\x08MoveTask\x12\x19.selat.v1.MoveTaskRequest\x1a\x1a.selat.v1.MoveTaskResponse\x12G\n\nScaleStage\x12\x1b.selat.v1.ScaleStageRequest\x1a\x1c.selat.v1.ScaleStageResponse\x12M\n\x0c\x43ombineQuery\x12\x1d.selat.v1.CombineQueryRequest\x1a\x1e.selat.v1.CombineQueryResponse\x12J\n\x0b\x43\x61llOffMove\x12\x1c.selat.v1.CallOffMoveRequest\x1a\x1d.selat.v1.CallOffMoveResponse\x12\x44\n\tListMoves\x12\x1a.selat.v1.ListMovesRequest\x1a\x1b.selat.v1.ListMovesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'selat.v1.handover_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_MOVESTEP']._serialized_start=915
-  _globals['_MOVESTEP']._serialized_end=1178
+  _globals['_MOVESTEP']._serialized_start=954
+  _globals['_MOVESTEP']._serialized_end=1217
   _globals['_MOVETASKREQUEST']._serialized_start=37
-  _globals['_MOVETASKREQUEST']._serialized_end=139
-  _globals['_MOVETASKRESPONSE']._serialized_start=141
-  _globals['_MOVETASKRESPONSE']._serialized_end=193
-  _globals['_SCALESTAGEREQUEST']._serialized_start=195
-  _globals['_SCALESTAGEREQUEST']._serialized_end=274
-  _globals['_SCALESTAGERESPONSE']._serialized_start=276
-  _globals['_SCALESTAGERESPONSE']._serialized_end=330
-  _globals['_COMBINEQUERYREQUEST']._serialized_start=332
-  _globals['_COMBINEQUERYREQUEST']._serialized_end=382
-  _globals['_COMBINEQUERYRESPONSE']._serialized_start=384
-  _globals['_COMBINEQUERYRESPONSE']._serialized_end=440
-  _globals['_CALLOFFMOVEREQUEST']._serialized_start=442
-  _globals['_CALLOFFMOVEREQUEST']._serialized_end=492
-  _globals['_CALLOFFMOVERESPONSE']._serialized_start=494
-  _globals['_CALLOFFMOVERESPONSE']._serialized_end=549
-  _globals['_LISTMOVESREQUEST']._serialized_start=551
-  _globals['_LISTMOVESREQUEST']._serialized_end=584
-  _globals['_LISTMOVESRESPONSE']._serialized_start=586
-  _globals['_LISTMOVESRESPONSE']._serialized_end=640
-  _globals['_TASKMOVE']._serialized_start=643
-  _globals['_TASKMOVE']._serialized_end=912
-  _globals['_HANDOVERSERVICE']._serialized_start=1181
-  _globals['_HANDOVERSERVICE']._serialized_end=1563
+  _globals['_MOVETASKREQUEST']._serialized_end=157
+  _globals['_MOVETASKRESPONSE']._serialized_start=159
+  _globals['_MOVETASKRESPONSE']._serialized_end=211
+  _globals['_SCALESTAGEREQUEST']._serialized_start=213
+  _globals['_SCALESTAGEREQUEST']._serialized_end=292
+  _globals['_SCALESTAGERESPONSE']._serialized_start=294
+  _globals['_SCALESTAGERESPONSE']._serialized_end=348
+  _globals['_COMBINEQUERYREQUEST']._serialized_start=350
+  _globals['_COMBINEQUERYREQUEST']._serialized_end=400
+  _globals['_COMBINEQUERYRESPONSE']._serialized_start=402
+  _globals['_COMBINEQUERYRESPONSE']._serialized_end=458
+  _globals['_CALLOFFMOVEREQUEST']._serialized_start=460
+  _globals['_CALLOFFMOVEREQUEST']._serialized_end=510
+  _globals['_CALLOFFMOVERESPONSE']._serialized_start=512
+  _globals['_CALLOFFMOVERESPONSE']._serialized_end=567
+  _globals['_LISTMOVESREQUEST']._serialized_start=569
+  _globals['_LISTMOVESREQUEST']._serialized_end=602
+  _globals['_LISTMOVESRESPONSE']._serialized_start=604
+  _globals['_LISTMOVESRESPONSE']._serialized_end=658
+  _globals['_TASKMOVE']._serialized_start=661
+  _globals['_TASKMOVE']._serialized_end=951
+  _globals['_HANDOVERSERVICE']._serialized_start=1220
+  _globals['_HANDOVERSERVICE']._serialized_end=1602
 # @@protoc_insertion_point(module_scope)

@@ -81,14 +81,18 @@ class MoveTaskRequest(_message.Message):
     TO_SITE_FIELD_NUMBER: _builtins.int
     WITHOUT_STATE_FIELD_NUMBER: _builtins.int
     ALONE_FIELD_NUMBER: _builtins.int
+    TOGETHER_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     stage: _builtins.str
     """A stage of the query that has one task, as `m1`; or one of its tasks, as `m1.p2`."""
     to_site: _builtins.str
+    """With `together`, it may be empty: where the task's channel is read."""
     without_state: _builtins.bool
     """No state is sent: the new task begins in the middle of the inputs, and takes over once the old one has emitted the windows that were open."""
     alone: _builtins.bool
     """The stage is one for which another query's task stands: this query alone goes on with a task of its own, and no state is sent."""
+    together: _builtins.bool
+    """The stage is one for which the query got a task of its own: it goes back to sharing that of the other query, through a task at `to_site`."""
     def __init__(
         self,
         *,
@@ -97,10 +101,11 @@ class MoveTaskRequest(_message.Message):
         to_site: _builtins.str = ...,
         without_state: _builtins.bool = ...,
         alone: _builtins.bool = ...,
+        together: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alone", b"alone", "query", b"query", "stage", b"stage", "to_site", b"to_site", "without_state", b"without_state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alone", b"alone", "query", b"query", "stage", b"stage", "to_site", b"to_site", "together", b"together", "without_state", b"without_state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -322,6 +327,7 @@ class TaskMove(_message.Message):
     WITHOUT_STATE_FIELD_NUMBER: _builtins.int
     ALONE_FIELD_NUMBER: _builtins.int
     COMBINED_BY_FIELD_NUMBER: _builtins.int
+    SHARED_WITH_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
     stage: _builtins.str
     """As in `m1.p0`."""
@@ -341,6 +347,8 @@ class TaskMove(_message.Message):
     """The query gets a task of its own, in the place of one that it shares."""
     combined_by: _builtins.str
     """Set when the new task reads other tasks that combine: these, as in `c1 at asia, eu; c2 at us`."""
+    shared_with: _builtins.str
+    """Set when the query goes back to sharing a task: that one's id."""
     @_builtins.property
     def part_sites(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
@@ -359,10 +367,11 @@ class TaskMove(_message.Message):
         without_state: _builtins.bool = ...,
         alone: _builtins.bool = ...,
         combined_by: _builtins.str = ...,
+        shared_with: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alone", b"alone", "asked_at_us", b"asked_at_us", "combined_by", b"combined_by", "from_site", b"from_site", "part_sites", b"part_sites", "query_id", b"query_id", "reason", b"reason", "scaled_stage", b"scaled_stage", "since_us", b"since_us", "stage", b"stage", "step", b"step", "to_site", b"to_site", "without_state", b"without_state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alone", b"alone", "asked_at_us", b"asked_at_us", "combined_by", b"combined_by", "from_site", b"from_site", "part_sites", b"part_sites", "query_id", b"query_id", "reason", b"reason", "scaled_stage", b"scaled_stage", "shared_with", b"shared_with", "since_us", b"since_us", "stage", b"stage", "step", b"step", "to_site", b"to_site", "without_state", b"without_state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

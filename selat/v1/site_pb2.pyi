@@ -1217,6 +1217,7 @@ class HandOver(_message.Message):
     SEED_FIELD_NUMBER: _builtins.int
     CUT_FIELD_NUMBER: _builtins.int
     FORK_FIELD_NUMBER: _builtins.int
+    JOIN_FIELD_NUMBER: _builtins.int
     successor_channel: _builtins.str
     successor_site: _builtins.str
     cut: _builtins.bool
@@ -1229,6 +1230,10 @@ class HandOver(_message.Message):
     def fork(self) -> Global___Fork:
         """The readers of one query go on in another channel than the successor's."""
 
+    @_builtins.property
+    def join(self) -> Global___Join:
+        """End it where it meets this channel, of which the successor makes its epochs."""
+
     def __init__(
         self,
         *,
@@ -1237,14 +1242,43 @@ class HandOver(_message.Message):
         seed: Global___Seed | None = ...,
         cut: _builtins.bool = ...,
         fork: Global___Fork | None = ...,
+        join: Global___Join | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["fork", b"fork", "seed", b"seed"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fork", b"fork", "join", b"join", "seed", b"seed"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cut", b"cut", "fork", b"fork", "seed", b"seed", "successor_channel", b"successor_channel", "successor_site", b"successor_site"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cut", b"cut", "fork", b"fork", "join", b"join", "seed", b"seed", "successor_channel", b"successor_channel", "successor_site", b"successor_site"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___HandOver: _TypeAlias = HandOver  # noqa: Y015
+
+@_typing.final
+class Join(_message.Message):
+    """Another task's channel of the same windows."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANNEL_FIELD_NUMBER: _builtins.int
+    SITE_FIELD_NUMBER: _builtins.int
+    FIRST_EPOCH_FIELD_NUMBER: _builtins.int
+    channel: _builtins.str
+    site: _builtins.str
+    first_epoch: _builtins.int
+    """The oldest epoch that the successor's site has."""
+    def __init__(
+        self,
+        *,
+        channel: _builtins.str = ...,
+        site: _builtins.str = ...,
+        first_epoch: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["channel", b"channel", "first_epoch", b"first_epoch", "site", b"site"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Join: _TypeAlias = Join  # noqa: Y015
 
 @_typing.final
 class Fork(_message.Message):
@@ -1331,6 +1365,7 @@ class TakeOver(_message.Message):
     PREDECESSOR_SITE_FIELD_NUMBER: _builtins.int
     SEED_CHANNEL_FIELD_NUMBER: _builtins.int
     LATE_FIELD_NUMBER: _builtins.int
+    RENUMBERS_FIELD_NUMBER: _builtins.int
     kind: Global___StageKind.ValueType
     predecessor_channel: _builtins.str
     predecessor_site: _builtins.str
@@ -1338,6 +1373,8 @@ class TakeOver(_message.Message):
     """Empty: the task gets no checkpoint, for it reads other channels than its predecessor, has no state, or begins late."""
     late: _builtins.bool
     """It begins in the middle of what its predecessor reads, and takes over when all windows are out of which it lacks rows."""
+    renumbers: _builtins.bool
+    """Of a DERIVE: epochs of the predecessor's channel have other numbers than those of the input that they are made of."""
     def __init__(
         self,
         *,
@@ -1346,10 +1383,11 @@ class TakeOver(_message.Message):
         predecessor_site: _builtins.str = ...,
         seed_channel: _builtins.str = ...,
         late: _builtins.bool = ...,
+        renumbers: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "late", b"late", "predecessor_channel", b"predecessor_channel", "predecessor_site", b"predecessor_site", "seed_channel", b"seed_channel"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "late", b"late", "predecessor_channel", b"predecessor_channel", "predecessor_site", b"predecessor_site", "renumbers", b"renumbers", "seed_channel", b"seed_channel"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,6 +26,7 @@ from site_agent.tasks.spec import (
     Assignment,
     HandOver,
     InputSpec,
+    JoinSpec,
     RangeSpec,
     RelationSpec,
     ResultsLimit,
@@ -147,11 +148,22 @@ def _hand_over(message: site_pb2.HandOver) -> HandOver:
         seed if message.HasField("seed") else None,
         message.cut,
         fork_from_proto(message.fork) if message.HasField("fork") else None,
+        _join(message.join) if message.HasField("join") else None,
     )
 
 
+def _join(message: site_pb2.Join) -> JoinSpec:
+    return JoinSpec(message.channel, message.site, message.first_epoch)
+
+
 def _take_over(message: site_pb2.TakeOver) -> TakeOver:
-    return TakeOver(message.predecessor_channel, message.predecessor_site, message.seed_channel, message.late)
+    return TakeOver(
+        message.predecessor_channel,
+        message.predecessor_site,
+        message.seed_channel,
+        message.late,
+        message.renumbers,
+    )
 
 
 def _split(message: site_pb2.Split) -> Split:

@@ -82,7 +82,7 @@ class ChannelLog:
             return newest.standing if newest else None
         return None
 
-    def publish(
+    def publish(  # noqa: PLR0913 - what an epoch says beside its rows
         self,
         epoch: int,
         table: pa.Table | None,
@@ -90,6 +90,7 @@ class ChannelLog:
         watermark_us: int | None,
         idle: bool = False,
         commit: Mapping[str, Json] | None = None,
+        whole: bool = False,
     ) -> EpochManifest:
         """Append an epoch; it is durable and visible when this returns.
 
@@ -105,7 +106,7 @@ class ChannelLog:
         if table is not None and table.num_rows:
             grouped, bins = group_by_bin(table)
             encoded = encode(grouped)
-        manifest = EpochManifest(epoch, 0, 0, 0, watermark_us, idle, bins, commit or {})
+        manifest = EpochManifest(epoch, 0, 0, 0, watermark_us, idle, bins, commit or {}, whole=whole)
         return self.append(manifest, encoded)
 
     def append(self, manifest: EpochManifest, encoded: EncodedRows | None) -> EpochManifest:

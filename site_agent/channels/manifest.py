@@ -29,6 +29,8 @@ class Standing:
     """The standing is the one before this epoch."""
     watermark_us: int | None = None
     idle: bool = False
+    whole: bool = False
+    """As in the manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,14 @@ class EpochManifest:
     """The producer's own record (input offsets, totals); never sent to other sites."""
     raw_bytes: int = 0
     """Length of the payload when decompressed."""
+    whole: bool = False
+    """In the channel of a merge: with this epoch all rows are out of the windows that the watermark ends, and none of
+    others. False: it is not so, or not known."""
 
     @property
     def standing(self) -> Standing:
         """The channel's standing after this epoch."""
-        return Standing(self.epoch + 1, self.watermark_us, self.idle)
+        return Standing(self.epoch + 1, self.watermark_us, self.idle, self.whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +115,7 @@ def manifest_to_json(manifest: EpochManifest) -> dict[str, Any]:
         "idle": manifest.idle,
         "bins": [[b.bin, b.first_row, b.rows] for b in manifest.bins],
         "commit": dict(manifest.commit),
+        **({"whole": True} if manifest.whole else {}),
     }
 
 
@@ -125,6 +131,7 @@ def manifest_from_json(value: Mapping[str, Any]) -> EpochManifest:
         bins=tuple(BinRange(*map(int, item)) for item in value["bins"]),
         commit=dict(value["commit"]),
         raw_bytes=int(value["raw_bytes"]),
+        whole=bool(value.get("whole", False)),
     )
 
 

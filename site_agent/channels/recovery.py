@@ -127,4 +127,6 @@ def _read_end(path: Path) -> EndMark | None:
 
 def _read_standing(path: Path) -> Standing | None:
     value = read_json(path)
-    return None if value is None else Standing(value["next_epoch"], value["watermark_us"], value["idle"])
+    if value is None:
+        return None
+    return Standing(value["next_epoch"], value["watermark_us"], value["idle"], value.get("whole", False))

@@ -18,6 +18,7 @@ def manifest_to_proto(manifest: EpochManifest) -> pb.EpochManifest:
         watermark_us=manifest.watermark_us,
         idle=manifest.idle,
         bins=[pb.BinRange(bin=b.bin, first_row=b.first_row, rows=b.rows) for b in manifest.bins],
+        whole=manifest.whole,
     )
 
 
@@ -31,6 +32,7 @@ def manifest_from_proto(message: pb.EpochManifest) -> EpochManifest:
         idle=message.idle,
         bins=tuple(BinRange(b.bin, b.first_row, b.rows) for b in message.bins),
         raw_bytes=message.raw_bytes,
+        whole=message.whole,
     )
 
 
@@ -72,10 +74,14 @@ def fork_from_proto(message: site_pb2.Fork) -> Fork:
 
 
 def standing_to_proto(standing: Standing) -> pb.Standing:
-    return pb.Standing(next_epoch=standing.next_epoch, watermark_us=standing.watermark_us, idle=standing.idle)
+    return pb.Standing(
+        next_epoch=standing.next_epoch,
+        watermark_us=standing.watermark_us,
+        idle=standing.idle,
+        whole=standing.whole,
+    )
 
 
 def standing_from_proto(message: pb.Standing) -> Standing:
-    return Standing(
-        message.next_epoch, message.watermark_us if message.HasField("watermark_us") else None, message.idle
-    )
+    watermark_us = message.watermark_us if message.HasField("watermark_us") else None
+    return Standing(message.next_epoch, watermark_us, message.idle, message.whole)

@@ -39,7 +39,9 @@ class Sender:
         """Raises ChannelRequestError or ChannelError when the request makes no sense."""
         if not request.consumer:
             raise ChannelRequestError("no consumer is named", hint=f"name the reading site, or {CLIENT_CONSUMER!r}")
-        if request.from_epoch > log.next_epoch and not request.from_first:
+        # Where another channel continues this one, a reader may have got further in that one before.
+        continued = log.end is not None and bool(log.end.successor_channel)
+        if request.from_epoch > log.next_epoch and not request.from_first and not continued:
             raise ChannelError(
                 f"epoch {request.from_epoch} was asked for, but channel {log.id} is only at {log.next_epoch}",
                 hint="the channel was lost at its site, or another one has its name",
@@ -52,7 +54,7 @@ class Sender:
         self._flow = Flow()
         self._credit = Credit(request.credit_bytes)
         self._selection = Selection(tuple(request.columns), tuple(request.bins), request.planes)
-        self._position = log.first_epoch if request.from_first else request.from_epoch
+        self._position = log.first_epoch if request.from_first else min(request.from_epoch, log.next_epoch)
         self._schema = b""
         self._reader: asyncio.Task[None] | None = None
         self._ahead: asyncio.Task[_Epoch] | None = None

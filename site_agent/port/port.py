@@ -92,6 +92,10 @@ class Port:
         self._lock = asyncio.Lock()
         self._changed = asyncio.Event()
 
+    def leave_alone(self, channel: str) -> None:
+        """Count a channel among those `beside`."""
+        self._beside |= {channel}
+
     @property
     def cursors(self) -> Mapping[str, int]:
         """Per channel, the next epoch to take."""

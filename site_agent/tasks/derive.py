@@ -1,7 +1,8 @@
 """DERIVE: what is left of a stage whose rows are part of what another query's task sends, epoch by epoch.
 
 Epoch n of the output is made of epoch n of the input, and has its watermark. Where several epochs wait, all of their
-rows are in the first and the others have none: readers make the same of that.
+rows are in the first and the others have none: readers make the same of that. Only where the task has taken the place
+of another whose channel met the input, the numbers of the two differ, and always by as many.
 
 Exactly once rests on the numbers: what is read next is the number of what is published next, and an epoch says up to
 which one its rows go, so that the empty ones behind it can be made up for after a crash. A reader of the output that
@@ -34,7 +35,7 @@ from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EndMark, EpochManifest
 from site_agent.engine import ArrowScan, EpochRequest, EpochResult
 from site_agent.port import InputRead
-from site_agent.tasks.checkpoint import CheckpointStore, Succession
+from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore, Succession
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.handover.beginning import begin_channel, goes_on
 from site_agent.tasks.handover.ending import Ending, release_inputs
@@ -67,6 +68,8 @@ class DeriveTask(Task):
         self._listed = self._input
         self._totals = Totals()
         self._through = -1
+        self._ahead = 0
+        """By so many is the number of an epoch greater than that of the input's epoch that it is made of."""
         self._missed = False
         self._source: ChannelLog | None = None
         self._beside = frozenset(beside)
@@ -96,7 +99,7 @@ class DeriveTask(Task):
     @property
     def reads(self) -> tuple[InputRead, ...]:
         """How far it has come in the channel."""
-        source, cursor = self._source, self._context.log.next_epoch
+        source, cursor = self._source, self._next_input
         if source is None:
             return ()
         lag_rows, totals = self._context.progress.measured.lag_rows, self._totals
@@ -117,7 +120,7 @@ class DeriveTask(Task):
             )
             self._source = source
             held_from = context.router.held_from(source.id, ())
-            if held_from is None or held_from > context.log.next_epoch:
+            if held_from is None or held_from > self._next_input:
                 # Parts of a merge read some bins of it here, so the copy has no others.
                 await self._give_up()
             await self._acknowledge(source)
@@ -126,6 +129,11 @@ class DeriveTask(Task):
         if context.log.successor:
             await release_inputs(context, self._beside)
         context.progress.enter(TaskState.ENDED)
+
+    @property
+    def _next_input(self) -> int:
+        """The epoch of the input that the next epoch is made of."""
+        return self._context.log.next_epoch - self._ahead
 
     async def close(self) -> None:
         """Nothing is held open; the subscription stays, so that a restarted task goes on."""
@@ -147,6 +155,7 @@ class DeriveTask(Task):
         context = self._context
         saved = await context.in_thread(CheckpointStore(context.directory).load_state)
         self._succession = saved.checkpoint.succession
+        self._ahead = _ahead(saved.checkpoint)
         await begin_channel(context, self._succession)
         self._totals = saved.checkpoint.totals
         last, standing = context.log.epochs.last_manifest, context.log.standing
@@ -164,10 +173,10 @@ class DeriveTask(Task):
             if not await self._is_in_reach(source):
                 await self._give_up()
             if self._ends_now:
-                await self._ending.cut({source.id: log.next_epoch}, 0, asdict(self._totals))
+                await self._ending.cut({source.id: self._next_input}, 0, asdict(self._totals))
                 continue
             started_s = context.clock.monotonic()
-            if log.next_epoch >= source.next_epoch:
+            if self._next_input >= source.next_epoch:
                 # Otherwise only the place where it begins is known yet.
                 if source.end is not None:
                     self._pass_end(source.end)
@@ -181,7 +190,7 @@ class DeriveTask(Task):
         """Return once the next epoch is here, the input has ended, or a handover is asked for."""
         self._changed.clear()
         if not self._ends_now:
-            await first_of([source.state.wait(self._context.log.next_epoch)], self._changed)
+            await first_of([source.state.wait(self._next_input)], self._changed)
 
     @property
     def _ends_now(self) -> bool:
@@ -198,13 +207,13 @@ class DeriveTask(Task):
             TrimmedEpochError: epochs are missing in the middle.
         """
         log = self._context.log
-        if source.first_epoch <= log.next_epoch:
+        if source.first_epoch <= self._next_input:
             return True
         if self._succession is not None or log.epochs.last_manifest is not None:
             raise TrimmedEpochError(
-                f"channel {source.id} no longer holds epoch {log.next_epoch}, which was not read yet",
+                f"channel {source.id} no longer holds epoch {self._next_input}, which was not read yet",
                 hint=f"its oldest epoch is {source.first_epoch}",
-                ids={"channel": source.id, "epoch": str(log.next_epoch)},
+                ids={"channel": source.id, "epoch": str(self._next_input)},
             )
         if self._input.read_from is ReadFrom.FIRST and source.first_epoch > self._input.from_epoch:
             return False
@@ -246,7 +255,7 @@ class DeriveTask(Task):
             await self._publish(taken, result, started_s)
         await self._acknowledge(source)
         with suppress(CorruptEpochError):
-            context.progress.measure(lag_rows=source.epochs.rows_from(context.log.next_epoch))
+            context.progress.measure(lag_rows=source.epochs.rows_from(self._next_input))
         return result is not None
 
     async def _undamaged(self, read: Callable[[], T]) -> T:
@@ -261,7 +270,7 @@ class DeriveTask(Task):
         manifests: list[EpochManifest] = []
         tables: list[pa.Table] = []
         size_bytes, most_bytes = 0, self._context.limits.port_batch_bytes
-        for epoch in range(self._context.log.next_epoch, source.next_epoch):
+        for epoch in range(self._next_input, source.next_epoch):
             manifest, encoded = source.epochs.read_encoded(epoch)
             size_bytes += manifest.raw_bytes
             if manifests and size_bytes > most_bytes:
@@ -298,10 +307,12 @@ class DeriveTask(Task):
         rows_in = taken.rows.num_rows if taken.rows is not None else 0
         rows_out = table.num_rows if table is not None else 0
         self._totals = self._totals.plus(rows_in=rows_in, rows_out=rows_out)
-        self._through = taken.manifests[-1].epoch
+        self._through = taken.manifests[-1].epoch + self._ahead
         commit, idle = self._commit(), first.idle and not rows_in
         manifest = await context.in_thread(
-            lambda: log.publish(first.epoch, table, watermark_us=first.watermark_us, idle=idle, commit=commit)
+            lambda: log.publish(
+                first.epoch + self._ahead, table, watermark_us=first.watermark_us, idle=idle, commit=commit
+            )
         )
         self._totals = self._totals.plus(bytes_out=manifest.size_bytes)
         await self._publish_empty(taken.manifests[1:])
@@ -323,15 +334,16 @@ class DeriveTask(Task):
 
     async def _make_up(self, source: ChannelLog) -> None:
         """After a crash: the epochs whose rows are in one that was published before it."""
-        log = self._context.log
-        epochs = range(log.next_epoch, min(self._through + 1, source.next_epoch))
+        epochs = range(self._next_input, min(self._through + 1 - self._ahead, source.next_epoch))
         manifests = await self._undamaged(lambda: [source.epochs.manifest(epoch) for epoch in epochs])
         await self._publish_empty(manifests)
         await self._acknowledge(source)
 
     async def _publish_empty(self, manifests: Sequence[EpochManifest]) -> None:
         log, commit = self._context.log, self._commit()
-        empty = [(EpochManifest(m.epoch, 0, 0, 0, m.watermark_us, m.idle, (), commit), None) for m in manifests]
+        empty = [
+            (EpochManifest(m.epoch + self._ahead, 0, 0, 0, m.watermark_us, m.idle, (), commit), None) for m in manifests
+        ]
         await self._context.in_thread(lambda: log.append_all(empty))
 
     def _commit(self) -> dict[str, Json]:
@@ -340,6 +352,14 @@ class DeriveTask(Task):
     async def _acknowledge(self, source: ChannelLog) -> None:
         """What is published is not needed any more, even after a crash."""
         context, channel = self._context, source.id
-        last = min(context.log.next_epoch, source.next_epoch) - 1
+        last = min(self._next_input, source.next_epoch) - 1
         if last >= source.first_epoch and context.log.epochs.last_manifest is not None:
             await context.in_thread(lambda: context.router.acknowledge(channel, context.spec.task_id, last))
+
+
+def _ahead(stored: Checkpoint) -> int:
+    """Return by how much the numbers of a task's epochs differ from those of its input, by what it has taken over."""
+    succession = stored.succession
+    if succession is None or succession.from_epoch is None or not stored.cursors:
+        return 0
+    return succession.from_epoch - max(stored.cursors.values())

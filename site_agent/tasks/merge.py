@@ -11,7 +11,7 @@ all rows of open windows can be read again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 
 import pyarrow as pa
@@ -51,8 +51,14 @@ class MergeTask(GatheringTask):
 
     async def set_handover(self, hand_over: HandOver | None, take_over: TakeOver | None) -> None:
         """Returns once the task has taken this over: what it has begun for a successor by then is done."""
+        self._leave_alone(hand_over)
         await self._handing.want(hand_over)
         self._interrupt()
+
+    def _leave_alone(self, hand_over: HandOver | None) -> None:
+        """The channel that is joined is none of the port's."""
+        if hand_over is not None and hand_over.join is not None:
+            self._port.leave_alone(hand_over.join.channel)
 
     @property
     def handover(self) -> HandoverReport | None:
@@ -75,7 +81,9 @@ class MergeTask(GatheringTask):
         if context.log.end is None:
             # Before the tables are waited for: others that read the same here must not have it trimmed meanwhile.
             self._restored = True
+            self._leave_alone(context.spec.hand_over)
             await self._read_inputs()
+            await self._handing.begin()
         await put_table_copies(context, self._copies if context.log.end is None else ())
         context.progress.enter(TaskState.RUNNING)
         if context.log.end is None and (closing := self._unfinished()) is not None:
@@ -98,7 +106,8 @@ class MergeTask(GatheringTask):
         self._news = False
         if self._handing.wants_cut:
             cursors = self._port.cursors
-            await self._handing.cut({**cursors, **self._counted_beyond(cursors)}, self._totals.rows_late)
+            counted, totals = {**cursors, **self._counted_beyond(cursors)}, self._totals
+            await self._handing.cut(counted, totals.rows_late, asdict(totals))
         elif self._handing.wants_seed(self._port.cursors):
             async with self._context.attempt():
                 await self._save_checkpoint(self._port.cursors)
@@ -113,6 +122,9 @@ class MergeTask(GatheringTask):
     async def _step(self) -> None:
         context = self._context
         await context.wait_for_room(unless=lambda: self._news)
+        if (most_s := self._handing.stands_still_s) and not self._news:
+            await self._stand_still(most_s)
+            return
         batch = await self._next()
         if batch is None:
             if self._checkpoint_is_due():
@@ -121,7 +133,7 @@ class MergeTask(GatheringTask):
             return
         started_s = context.clock.monotonic()
         async with context.attempt():
-            computed = await self._epoch(batch, started_s)
+            computed = await self._epoch(self._handing.bounded(batch), started_s)
         if computed and not batch.ended:
             # Only what runs Spark is paced: a window must not wait because rows of another site came just before.
             await context.pace(started_s)
@@ -215,7 +227,9 @@ class MergeTask(GatheringTask):
         log, windows = self._context.log, self._state.open
 
         def publish() -> EpochManifest:
-            manifest = log.publish(log.next_epoch, rows, watermark_us=watermark_us, idle=idle, commit=commit)
+            manifest = log.publish(
+                log.next_epoch, rows, watermark_us=watermark_us, idle=idle, commit=commit, whole=last
+            )
             if last:
                 windows.advance(watermark_us)
             return manifest

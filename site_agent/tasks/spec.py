@@ -139,6 +139,16 @@ class SeedSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinSpec:
+    """Another task's channel of the same windows, of which the successor makes its epochs."""
+
+    channel: str
+    site: str
+    first_epoch: int
+    """The oldest epoch that the successor's site has."""
+
+
+@dataclass(frozen=True, slots=True)
 class HandOver:
     """Says what a task does for the one that takes its place."""
 
@@ -150,6 +160,8 @@ class HandOver:
     """The channel is to end between two epochs, in favour of the successor's."""
     fork: Fork | None = None
     """The readers of one query go on in another channel than the successor's."""
+    join: JoinSpec | None = None
+    """The channel is to end where it meets this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +174,8 @@ class TakeOver:
     """Empty: the task gets no checkpoint."""
     late: bool = False
     """The task begins in the middle of what its predecessor reads: it lacks rows of the windows that were open then."""
+    renumbers: bool = False
+    """Of a DERIVE: epochs of the predecessor's channel have other numbers than those of the input."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from contract.handover import HandoverReport
 from site_agent.port import InputRead, Port
@@ -73,6 +74,13 @@ class PortTask(Task):
         self._news = True
         if self._waiting is not None and not self._waiting.expired():
             self._waiting.reschedule(0.0)
+
+    async def _stand_still(self, most_s: float) -> None:
+        """Wait so long, or until there is something else to do."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(most_s) as self._waiting:
+                await asyncio.Event().wait()
+        self._waiting = None
 
     @property
     def missed_inputs(self) -> tuple[str, ...]:

@@ -196,18 +196,27 @@ def test_a_merge_moves_without_state_while_rows_come(calm: Scene, calm_client: s
 
 
 @pytest.mark.parametrize("who", ["reader", "sink"])
-def test_one_of_two_queries_goes_on_by_itself_while_rows_come(
+def test_one_of_two_queries_goes_on_by_itself_and_shares_again_while_rows_come(
     calm: Scene, calm_client: selat.Client, tmp_path: Path, who: str
 ) -> None:
     journey = Journey(calm, calm_client, f"forked_{who}", tmp_path / "sink", sharing="max-share")
+    query = journey.read if who == "reader" else journey.writing
     journey.push(0, 8)
-    assert len(journey.merges()) == 1
-    begun = [journey.move_alone(journey.read if who == "reader" else journey.writing, "asia")]
-    for part in range(1, 7):
-        journey.push(part, 8)
-    journey.moved(begun)
+    (shared,) = journey.merges()
+    left = iter(range(1, 8))
+    journey.moved_meanwhile([journey.move_alone(query, "asia")], left, 8)
     assert len(journey.merges()) == 2
-    journey.push(7, 8)
+    again = calm_client.share_again(query.id, "m1")
+    assert again.shared_with == shared.partition(" ")[0]
+    journey.moved_meanwhile([again], left, 8)
+    with pytest.raises(selat.StatementError, match="which is shared"):
+        calm_client.share_again(query.id, "m1")
+    # What its epochs are made of may move, and so may what makes them.
+    assert isinstance(journey.first, selat.Query)
+    journey.moved_meanwhile([calm_client.move_task(journey.first.id, "m1", "asia")], left, 8)
+    journey.moved_meanwhile([calm_client.move_task(query.id, "m1", "eu")], left, 8)
+    for part in left:
+        journey.push(part, 8)
     journey.finish()
     assert isinstance(journey.first, selat.Query)
     assert rows_of(journey.first.results().arrow()) == rows_of(journey.reader.table)

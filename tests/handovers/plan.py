@@ -30,6 +30,8 @@ class Kind(Enum):
     """One of two queries that share a merge goes on with one of its own."""
     SWAP = "swap"
     """Other tasks combine what a merge reads, over a site between."""
+    TOGETHER = "together"
+    """A query with a merge of its own shares that of another query again."""
 
     @property
     def has_seed(self) -> bool:
@@ -127,11 +129,17 @@ SHORTAGES = (
     Fault((Role.NEW,), Break.FULL),
     Fault((Role.NEW,), Break.MEMORY),
 )
-_FIRST = tuple(kind for kind in Kind if kind is not Kind.SWAP)
+_FIRST = tuple(kind for kind in Kind if kind not in (Kind.SWAP, Kind.TOGETHER))
+_LAST = (Kind.TOGETHER,)
 PAIRS = tuple(
     (kind, fault)
     # Later kinds and faults are behind the rest: the seeds of what was played before stay what they were.
-    for kinds, faults in ((_FIRST, FAULTS), ((Kind.SWAP,), FAULTS), (tuple(Kind), SHORTAGES))
+    for kinds, faults in (
+        (_FIRST, FAULTS),
+        ((Kind.SWAP,), FAULTS),
+        ((*_FIRST, Kind.SWAP), SHORTAGES),
+        (_LAST, (*FAULTS, *SHORTAGES)),
+    )
     for fault in faults
     for kind in kinds
     if kind.has_seed or not fault.of_seeds

@@ -37,6 +37,10 @@ def play(scene: Scene, plan: Plan) -> Run:
         for part in range(BEFORE):
             stream.push(part, PARTS)
         stream.until_rows_are_out()
+        parts = iter(range(BEFORE, PARTS - 2))
+        if plan.kind is Kind.TOGETHER:
+            apart = _until_over(stream, plan, stream.ask(Kind.ALONE, SOURCE), parts)
+            assert apart.step is MoveStep.MOVED, apart.reason
         old = stream.place()[2]
         taken = (old, SOURCE) if plan.kind is Kind.SWAP else (old,)
         new = next(site for site in reversed(SITES) if site not in taken)
@@ -46,7 +50,6 @@ def play(scene: Scene, plan: Plan) -> Run:
         strike.arm()
         await_everything(scene)
         move, asked_s = stream.ask(plan.kind, new), time.monotonic()
-        parts = iter(range(BEFORE, PARTS - 2))
         with strike.under_way():
             for part in islice(parts, MEANWHILE if plan.rows is Rows.ALL_THE_TIME else 0):
                 stream.push(part, PARTS)
@@ -71,7 +74,7 @@ def _until_over(stream: Stream, plan: Plan, move: TaskMove, parts: Iterator[int]
 
     def is_over() -> bool:
         now = stream.now(move)
-        waits = now.step in (MoveStep.STARTED, MoveStep.SEEDING) and plan.rows is not Rows.NONE
+        waits = now.step in (MoveStep.STARTED, MoveStep.SEEDING) and (plan.rows is not Rows.NONE or now.alone)
         if waits and stream.is_read() and (part := next(parts, None)) is not None:
             stream.push(part, PARTS)
         return now.step.over

@@ -50,6 +50,7 @@ SHAPES: Mapping[Kind, Shape] = {
     Kind.SHARED: Shape((COUNTS_CASE, COUNTS_CASE), "m", of=0, settings=_SHARED),
     Kind.ALONE: Shape((COUNTS_CASE, COUNTS_CASE), "m", settings=_SHARED),
     Kind.SWAP: Shape((COUNTS_CASE,), "m", settings="SET sharing = 'net'"),
+    Kind.TOGETHER: Shape((COUNTS_CASE, COUNTS_CASE), "m", settings=_SHARED),
 }
 
 
@@ -106,6 +107,7 @@ class Stream:
             Kind.SPLIT: lambda: self._client.scale_stage(query.id, stage, 4, [to_site, READER]),
             Kind.JOIN: lambda: self._client.scale_stage(query.id, stage, 1, [to_site]),
             Kind.ALONE: lambda: self._client.move_task(query.id, stage, to_site, alone=True),
+            Kind.TOGETHER: lambda: self._client.share_again(query.id, stage, to_site),
             Kind.SWAP: lambda: self._client.combine_query(query.id, f"{SOURCE} > {to_site}"),
         }
         try:

@@ -39,6 +39,8 @@ async def test_a_client_reads_what_is_there_and_retains_nothing(tmp_path: Path) 
         log.finish_as(EndMark(2, "next.one", "jfk"))
         (*_, last) = await pulled(ewr, from_epoch=2, follow=True)
         assert last.end == pb.EndOfChannel(last_epoch=2, successor_channel="next.one", successor_site="jfk")
+        # A reader that has come further in the next one is sent there again.
+        assert await pulled(ewr, from_epoch=9, follow=True) == [last]
 
 
 async def test_columns_and_bins_are_selected_where_the_data_are(tmp_path: Path) -> None:

@@ -167,7 +167,12 @@ class Client:
             return
         stage = places[int(order.place * len(places))]
         request = handover_pb2.MoveTaskRequest(
-            query=order.query, stage=stage, to_site=order.site, without_state=order.without_state, alone=order.alone
+            query=order.query,
+            stage=stage,
+            to_site=order.site,
+            without_state=order.without_state and not order.together,
+            alone=order.alone,
+            together=order.together,
         )
         await self._order("MoveTask", request, self._moves)
         await self._call_off(order, stage)

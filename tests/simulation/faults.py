@@ -160,6 +160,8 @@ class Move:
     without_state: bool = False
     alone: bool = False
     """It is one of those that the query shares, and the query gets one of its own."""
+    together: bool = False
+    """It is one that the query got so, and gives up again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.simulation.faults import Cancel, Failing, Full, Kill, Move, Pause, SetClock, Silence
+from tests.simulation.faults import Cancel, Failing, Full, Kill, KillAtPoint, Move, Pause, SetClock, Silence
 from tests.simulation.plan import Plan
 
 _CLICKS = ("windows", "rows", "by_site", "distinct", "sliding", "joined")
@@ -63,6 +63,21 @@ FOUND: dict[str, Plan] = {
             Move(64.27212297431576, "by_site", 0.8706551921075555, "asia", None, without_state=True),
             Pause(65.35073685947283, "by_site", 9.195704912834273),
             SetClock(33.745660351239735, "us", 22.537014695427025),
+        ),
+    ),
+    "a client asked the channel of a task for epochs of the one that continues it, when the query was over": Plan(
+        1092,
+        sites=("us", "eu"),
+        queries=("windows", "again"),
+        rows=60,
+        sharing="max-share",
+        combine=True,
+        faults=(
+            Move(5.128910804843061, "again", 0.12027228053810968, "eu", together=True),
+            Move(5.207311477050312, "again", 0.5950632614665909, "us", alone=True),
+            Silence(29.433481146971182, "master", "eu", 90.0),
+            Kill(9.546957169068532, "eu", 1.4203949858287284, power=True),
+            KillAtPoint("master", "report-taken", 34, 1.6289761214958574),
         ),
     ),
 }

@@ -56,8 +56,9 @@ def _order(plan: Plan, random: Random, at_s: float) -> Fault:
     if plan.parts > 1 and random.random() < 0.2:
         sites = tuple(random.choices(plan.sites, k=random.randrange(3)))
         return Scale(at_s, plan.queries[-1], place, random.randrange(1, 5), sites, called_off_s)
-    late, alone = random.random() < 0.4, query in AGAIN and random.random() < 0.6
-    return Move(at_s, query, place, random.choice(plan.sites), called_off_s, late, alone)
+    late, drawn = random.random() < 0.4, random.random() if query in AGAIN else 0.0
+    alone, together = 0.0 < drawn < 0.6, drawn > 0.7
+    return Move(at_s, query, place, random.choice(plan.sites), called_off_s, late, alone, together)
 
 
 def recombined(seed: int) -> Plan:
@@ -83,6 +84,35 @@ def recombined(seed: int) -> Plan:
             faults.append(Combine(at_s, query, drawn_tree(random, sites), called_off_s))
         else:
             faults.append(Move(at_s, query, random.random(), random.choice(sites), called_off_s, random.random() < 0.4))
+    for _ in range(random.choice((0, 0, 1, 2, 4))):
+        faults += trouble(plan, random, random.uniform(FIRST_FAULT_S, faults_begin_until_s(plan)))
+    return replace(plan, faults=tuple(faults))
+
+
+def rejoined(seed: int) -> Plan:
+    """The plan of a seed in which a query gives up sharing a merge, and shares it again, as often as it can."""
+    random = Random(f"{seed}/rejoined")
+    plan = Plan(
+        seed,
+        sites=SITES[: random.choice((2, 3))],
+        queries=("windows", *AGAIN, *random.choice(((), ("layer",), ("rows",)))),
+        rows=random.choice((120, 240)),
+        rest_s=random.choice((0.02, 0.2)),
+        sharing=random.choice(("max-share", "sana")),
+        combine=random.random() < 0.2,
+        tight=random.random() < 0.3,
+        budget_bytes=random.choice((1 << 30, 1 << 30, 2_000)),
+    )
+    faults: list[Fault] = []
+    at_s, every_s = FIRST_FAULT_S + 2, random.choice((3.0, 6.0))
+    while (at_s := at_s + random.expovariate(1 / every_s)) < faults_begin_until_s(plan):
+        called_off_s = 8 * random.random() if random.random() < 0.1 else None
+        drawn, place, site = random.random(), random.random(), random.choice(plan.sites)
+        if drawn < 0.15:
+            faults.append(Move(at_s, random.choice(("windows", *AGAIN)), place, site, called_off_s, drawn < 0.06))
+        else:
+            order = Move(at_s, next(iter(AGAIN)), place, site, called_off_s)
+            faults.append(replace(order, alone=drawn < 0.55, together=drawn >= 0.55))
     for _ in range(random.choice((0, 0, 1, 2, 4))):
         faults += trouble(plan, random, random.uniform(FIRST_FAULT_S, faults_begin_until_s(plan)))
     return replace(plan, faults=tuple(faults))

@@ -15,7 +15,7 @@ from tests.simulation.bugs import BUGS, Bug, edited
 from tests.simulation.faults import Cut, Fault, Kill, KillAtPoint, Silence
 from tests.simulation.found import FOUND
 from tests.simulation.guard import LeakError, closed
-from tests.simulation.moving import moving, recombined
+from tests.simulation.moving import moving, recombined, rejoined
 from tests.simulation.plan import MASTER, Feature, Plan, drawn
 from tests.simulation.report import bugs_section, readable, record
 from tests.simulation.shrink import fewest, shrunk
@@ -27,6 +27,7 @@ FIRST_SEED = 1
 SCHEDULES_OF_STEPS = 20
 SCHEDULES_OF_MOVES = 60
 SCHEDULES_OF_SWAPS = 30
+SCHEDULES_OF_JOINS = 12
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -77,6 +78,13 @@ def test_sites_that_combine_in_other_ways_all_the_time_lose_and_double_nothing()
     failed = [readable(outcome) for outcome in outcomes if outcome.failed is not None]
     assert failed == [], "\n\n".join(failed)
     assert sum(outcome.takeovers for outcome in outcomes) > SCHEDULES_OF_SWAPS
+
+
+def test_a_query_that_shares_and_does_not_all_the_time_loses_and_doubles_nothing() -> None:
+    outcomes = list(played([rejoined(FIRST_SEED + number) for number in range(SCHEDULES_OF_JOINS)]))
+    failed = [readable(outcome) for outcome in outcomes if outcome.failed is not None]
+    assert failed == [], "\n\n".join(failed)
+    assert sum(outcome.takeovers for outcome in outcomes) > SCHEDULES_OF_JOINS
 
 
 def test_seeds_draw_every_kind_of_trouble() -> None:

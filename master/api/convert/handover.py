@@ -42,6 +42,7 @@ def move_to_proto(lineage: Lineage, *, runs: bool = True) -> pb.TaskMove | None:
         "to_site": found.to_site if fork is None else fork.site,
         "alone": fork is not None,
         "combined_by": found.swapped,
+        "shared_with": "" if found.join is None else str(found.join.shared),
         "asked_at_us": to_us(found.asked_at),
     }
     if scaling is not None:

@@ -36,6 +36,10 @@ class HandoverServicer(handover_pb2_grpc.HandoverServiceServicer):
             record = own(self._queries.find(request.query))
             lineage = self._handovers.fork(record, request.stage, request.to_site, "asked for")
             return pb.MoveTaskResponse(move=move_to_proto(lineage))
+        if request.together:
+            record = own(self._queries.find(request.query))
+            lineage = self._handovers.join(record, request.stage, request.to_site, "asked for")
+            return pb.MoveTaskResponse(move=move_to_proto(lineage))
         place = self._place(request.query, request.stage)
         lineage = self._handovers.begin(place, request.to_site, "asked for", without_state=request.without_state)
         return pb.MoveTaskResponse(move=move_to_proto(lineage))

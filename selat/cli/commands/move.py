@@ -29,6 +29,7 @@ MOVE_FIELDS: tuple[Field[TaskMove], ...] = (
     Field("without_state", lambda m: m.without_state),
     Field("alone", lambda m: m.alone),
     Field("combined_by", lambda m: m.combined_by),
+    Field("shared_with", lambda m: m.shared_with),
 )
 _SHOWN = ("query", "stage", "from_site", "to_site", "step", "asked_at", "reason")
 LIST_FIELDS: tuple[Field[TaskMove], ...] = (
@@ -65,6 +66,14 @@ _TOLD_ALONE = {
     MoveStep.BACK: "the new tasks go; the shared one runs on",
     MoveStep.MOVED: "the query has its own",
 }
+_TOLD_TOGETHER = {
+    **_TOLD,
+    MoveStep.REGISTERED: "the shared task is asked to keep what the new task needs",
+    MoveStep.STARTED: "the new task subscribes to the shared one",
+    MoveStep.SEEDING: "the new task is ready",
+    MoveStep.CUT: "the query's own task ends its channel where it meets that of the shared one",
+    MoveStep.MOVED: "shared again",
+}
 _TOLD_OF_PARTS = {
     **_TOLD,
     MoveStep.REGISTERED: "the producers of the inputs are asked to keep what the new parts need",
@@ -97,12 +106,25 @@ _TOLD_OF_COMBINES = {
     is_flag=True,
     help="STAGE is shared with another query: have QUERY go on with a task of its own at SITE; no state is sent.",
 )
+@click.option(
+    "--together",
+    is_flag=True,
+    help="Undo --alone: have QUERY share the other query's task again. SITE may be left out.",
+)
 @click.option("--call-off", is_flag=True, help="Roll the move under way back, unless the task has handed over already.")
 @click.option("--wait/--no-wait", default=True, help="Show each step until the move is over, or return at once.")
 @settings_options
 @pass_app
 def move(  # noqa: PLR0913 - one per argument and option
-    app: App, query: str, stage: str, site: str | None, without_state: bool, alone: bool, call_off: bool, wait: bool
+    app: App,
+    query: str,
+    stage: str,
+    site: str | None,
+    without_state: bool,
+    alone: bool,
+    together: bool,
+    call_off: bool,
+    wait: bool,
 ) -> None:
     """Move a task of a running query to SITE; no row is lost or doubled, and nothing stands still.
 
@@ -115,14 +137,19 @@ def move(  # noqa: PLR0913 - one per argument and option
       selat query move visits m1.p2 us --no-wait
       selat query move visits m1 us --without-state
       selat query move busy_pages m1 asia --alone
+      selat query move busy_pages m1 --together
       selat query move visits m1 --call-off
     """
-    if call_off == (site is not None):
+    if together and (call_off or alone or without_state):
+        raise click.UsageError("--together goes with none of --alone, --without-state and --call-off")
+    if not together and call_off == (site is not None):
         raise click.UsageError("name a site to move to, or give --call-off")
     if call_off and (without_state or alone):
         raise click.UsageError("--without-state and --alone are for a move that begins")
     with app.connect() as client:
-        if site is not None:
+        if together:
+            begun = client.share_again(query, stage, site or "")
+        elif site is not None:
             begun = client.move_task(query, stage, site, without_state=without_state, alone=alone)
         else:
             begun = client.call_off_move(query, stage)
@@ -224,6 +251,8 @@ def _kind(found: TaskMove) -> str:
         return f"combined by {found.combined_by}"
     if found.alone:
         return "a task of the query's own"
+    if found.shared_with:
+        return f"shared with {found.shared_with}"
     return "no state" if found.without_state else ""
 
 
@@ -252,6 +281,9 @@ def _line(found: TaskMove) -> str:
         return f"{found.query_id} {found.scaled_stage}, {parts}: {_TOLD_OF_PARTS[found.step]}{reason}"
     if found.combined_by:
         return f"{found.query_id} combined by {found.combined_by}: {_TOLD_OF_COMBINES[found.step]}{reason}"
+    if found.shared_with:
+        told = f"{found.stage} together with {found.shared_with}: {_TOLD_TOGETHER[found.step]}"
+        return f"{found.query_id} {told}{reason}"
     if found.alone:
         told = f"{found.stage} of its own at {found.to_site}: {_TOLD_ALONE[found.step]}"
         return f"{found.query_id} {told}{reason}"

@@ -32,7 +32,7 @@ async def begin_channel(context: TaskContext, succession: Succession | None) -> 
             ids={"task": log.id, "channel": succession.predecessor},
         )
     if log.next_epoch < first:
-        standing = Standing(first, closed_us, succession.idle)
+        standing = Standing(first, closed_us, succession.idle, whole=True)
         await context.in_thread(lambda: log.begin_at(first, standing=standing))
     reached(FaultPoint.CHANNEL_BEGUN)
 

@@ -38,6 +38,11 @@ def taken_of_derived(control: Control, inputs: Sequence[InputSpec]) -> Mapping[s
     return {item.channel: control.heard for item in inputs}
 
 
+def taken_of_renumbered(_: Control, __: Sequence[InputSpec]) -> Mapping[str, int]:
+    """Return `Taken` of a DERIVE whose epochs have other numbers than the input's: only the end says it."""
+    return {}
+
+
 def taken_of_combined(control: Control, _: Sequence[InputSpec]) -> Mapping[str, int]:
     """Return `Taken` of a COMBINE."""
     return cursors_of(control.commit.get("cursors"))

@@ -17,7 +17,12 @@ from site_agent.tasks.context import TaskContext
 from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.handover.control import release
 from site_agent.tasks.handover.shadow import Shadow
-from site_agent.tasks.handover.stateless import StatelessShadow, taken_of_combined, taken_of_derived
+from site_agent.tasks.handover.stateless import (
+    StatelessShadow,
+    taken_of_combined,
+    taken_of_derived,
+    taken_of_renumbered,
+)
 from site_agent.tasks.merge import MergeTask
 from site_agent.tasks.spec import HandOver, InputSpec, TakeOver, WindowSpec
 from site_agent.tasks.task import Task
@@ -152,6 +157,7 @@ def combining_successor(context: TaskContext, window: WindowSpec, take_over: Tak
 
 
 def derived_successor(context: TaskContext, take_over: TakeOver) -> SuccessorTask:
-    """Return the task that takes the place of a DERIVE."""
+    """Return the task that takes the place of a DERIVE, or of a merge whose channel meets its input."""
     heir = partial(DeriveTask, context, beside=[take_over.predecessor_channel])
-    return SuccessorTask(context, take_over, StatelessShadow(context, take_over, taken_of_derived), heir)
+    taken = taken_of_renumbered if take_over.renumbers else taken_of_derived
+    return SuccessorTask(context, take_over, StatelessShadow(context, take_over, taken), heir)

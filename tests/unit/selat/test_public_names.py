@@ -37,7 +37,7 @@ def test_the_public_methods() -> None:
         "query", "query_history",
         "register_framework",
         "register_function", "revoke_token", "scale_stage", "script", "set_quota",
-        "sharing", "sink", "sinks", "site", "sites", "slots", "sql",
+        "share_again", "sharing", "sink", "sinks", "site", "sites", "slots", "sql",
         "stream", "streams", "table", "tables", "tokens", "undrain_site", "view", "views", "watch_events",
         "watch_slots",
     }  # fmt: skip

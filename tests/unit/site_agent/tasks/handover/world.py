@@ -65,7 +65,9 @@ def summed(rows: pa.Table) -> pa.Table:
 
 class Hub(Place):
     def __init__(self, directory: Path, *, limits: TaskLimits, memory_bytes: int) -> None:
-        engine = TableEngine({"merge": summed, "combine": lambda rows: with_bins(summed(rows))})
+        engine = TableEngine(
+            {"merge": summed, "combine": lambda rows: with_bins(summed(rows)), "as it is": lambda rows: rows}
+        )
         super().__init__(directory, engine, limits, StateMemory(memory_bytes))
         self.inputs = [self.store.open(i.channel) for i in INPUTS]
         self.old, self.new = self.store.open(OLD), self.store.open(NEW)
@@ -94,12 +96,27 @@ def rows_of(log: ChannelLog) -> Rows:
     return [(int(r["_window_start"].timestamp() * 1e6), r["k"], r["n"]) for r in rows]
 
 
+H = TypeVar("H", bound=Hub)
+
+
 @asynccontextmanager
 async def hub_at(
     directory: Path, *, checkpoint_bytes: int = 0, rows_at_once: int = 500_000, memory_bytes: int = 1 << 28
 ) -> AsyncIterator[Hub]:
+    async with hub_of(Hub, directory, checkpoint_bytes, rows_at_once, memory_bytes) as hub:
+        yield hub
+
+
+@asynccontextmanager
+async def hub_of(
+    kind: type[H],
+    directory: Path,
+    checkpoint_bytes: int = 0,
+    rows_at_once: int = 500_000,
+    memory_bytes: int = 1 << 28,
+) -> AsyncIterator[H]:
     limits = TaskLimits(checkpoint_bytes=checkpoint_bytes, rows_at_once=rows_at_once, port_batch_bytes=1)
-    hub = Hub(directory, limits=limits, memory_bytes=memory_bytes)
+    hub = kind(directory, limits=limits, memory_bytes=memory_bytes)
     async with hub.handing_over([item.channel for item in INPUTS], OLD, NEW):
         yield hub
 
