@@ -70,9 +70,9 @@ TABLE ?= soak.md
 soak: setup  ## random faults against running queries: MINUTES=60 SEED=1 TABLE=soak.md APPEND=--append
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED) --table $(TABLE) $(APPEND)
 
-RUNS ?= 216
+RUNS ?= 239
 HANDOVERS ?= docs/results/handovers.md
-handovers: setup  ## handovers on Spark, each with a fault in its middle: RUNS=216 SEED=1 HANDOVERS=docs/results/handovers.md, 100 minutes
+handovers: setup  ## handovers on Spark, each with a fault in its middle: RUNS=239 SEED=1 HANDOVERS=docs/results/handovers.md, 110 minutes
 	$(BIN)/python -m tests.handovers --runs $(RUNS) --seed $(SEED) --table $(HANDOVERS)
 
 # One seed again, with the product's log: `.venv/bin/python -m tests.simulation --play 17`.

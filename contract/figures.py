@@ -141,6 +141,14 @@ class TaskFigures:
             metric="selat_task_rows_malformed_total",
         )
     )
+    rows_shed: int = _count(
+        Traits(
+            Unit.ROWS,
+            "Rows left out because others waited for too long, where the query allows that; late ones among them.",
+            grows=True,
+            metric="selat_task_rows_shed_total",
+        )
+    )
     bytes_out: int = _count(
         Traits(Unit.BYTES, "What it gave out, compressed.", grows=True, metric="selat_task_output_bytes_total")
     )

@@ -47,6 +47,7 @@ MASTER_METRICS: tuple[Metric, ...] = (
     Metric("selat_query_rows_out_total", _COUNTER, _Q, "rows", "Rows of the result, at the gateway or in the sink."),
     Metric("selat_query_rows_late_total", _COUNTER, _Q, "rows", "Rows that came after their watermark."),
     Metric("selat_query_rows_malformed_total", _COUNTER, _Q, "rows", "Rows set aside."),
+    Metric("selat_query_rows_shed_total", _COUNTER, _Q, "rows", "Rows left out because others waited for too long."),
     Metric(
         "selat_query_input_bytes_total",
         _COUNTER,
@@ -194,6 +195,7 @@ def put_query(sheet: Sheet, view: QueryView) -> None:
     sheet.put("selat_query_rows_out_total", totals.rows_out, query)
     sheet.put("selat_query_rows_late_total", totals.rows_late, query)
     sheet.put("selat_query_rows_malformed_total", totals.rows_malformed, query)
+    sheet.put("selat_query_rows_shed_total", totals.rows_shed, query)
     sheet.put("selat_query_input_bytes_total", totals.input_bytes, query)
     sheet.put("selat_query_wan_bytes_total", view.wan_bytes, query)
     if view.wan_cost is not None:

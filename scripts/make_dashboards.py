@@ -103,9 +103,10 @@ QUERY = Board(
         Panel("Rows", "Read from streams or the first table, and of the result.", "ops", (
             Curve(per_s("selat_query_rows_in_total", "query", Q), "{{query}} in"),
             Curve(per_s("selat_query_rows_out_total", "query", Q), "{{query}} out"))),
-        Panel("Rows that are not counted", "Late or malformed.", "ops", (
+        Panel("Rows that are not counted", "Late, malformed, or left out because others waited for too long.", "ops", (
             Curve(per_s("selat_query_rows_late_total", "query", Q), "{{query}} late"),
-            Curve(per_s("selat_query_rows_malformed_total", "query", Q), "{{query}} malformed"))),
+            Curve(per_s("selat_query_rows_malformed_total", "query", Q), "{{query}} malformed"),
+            Curve(per_s("selat_query_rows_shed_total", "query", Q), "{{query}} left out"))),
         Panel("Age of the watermark", "Now less the event time up to which the result is whole. Of a replay: large.",
               "s", (Curve(f"time() - selat_query_watermark_timestamp_seconds{{{Q}}}", "{{query}}", sparse=True),)),
         Panel("Bytes", "Born at the sites, crossed links, saved by sharing.", "Bps", (

@@ -258,6 +258,9 @@ class QueryInfo:
     rows_malformed: int
     """Set aside at the site because they do not fit their columns; not in `rows_in`."""
     watermark: datetime | None
+    rows_shed: int = 0
+    """Left out because others waited for too long, where `SET allow_degrade` says so; rows that were late then are
+    among them."""
     sink: str = ""
     """INSERT INTO: the sink it writes into; `rows_out` are the rows written, and there are no results to read."""
     sink_site: str = ""

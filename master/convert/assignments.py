@@ -13,6 +13,7 @@ from master.convert.relations import column_to_proto, relation_to_proto
 from master.records.specs import ChannelInput, HandOver, ResultsLimit, TakeOver, TaskSpec, VersionedAssignment
 from planner.graph.ids import TaskId
 from planner.graph.plan import Merge, Split
+from planner.values.adapting import Degrade, Degrading
 from planner.values.stages import StageKind
 from selat.v1 import site_pb2
 
@@ -58,6 +59,7 @@ def _task_to_proto(task: TaskSpec) -> site_pb2.TaskSpec:
         paused=task.paused,
         beside=task.beside,
         client_plan=plan_to_proto(task.client) if task.client else None,
+        degrade=_degrade_to_proto(task.degrading) if task.degrading else None,
         readers=[
             site_pb2.QueryReaders(
                 query_id=q.query_id,
@@ -68,6 +70,10 @@ def _task_to_proto(task: TaskSpec) -> site_pb2.TaskSpec:
         hand_over=_hand_over_to_proto(task.hand_over) if task.hand_over else None,
         take_over=_take_over_to_proto(task, task.take_over) if task.take_over else None,
     )
+
+
+def _degrade_to_proto(allowed: Degrading) -> site_pb2.Degrade:
+    return site_pb2.Degrade(samples=allowed.how is Degrade.SAMPLE, after_ms=allowed.after // _MILLISECOND)
 
 
 def _hand_over_to_proto(order: HandOver) -> site_pb2.HandOver:

@@ -69,5 +69,5 @@ class Deployer:
         deployment = deployment_of(shared, vertices, running, start=settings.start)
         sites = {d.vertex: d.site for d in shared.decisions if d.vertex in plan.sites}
         if planned.settled is not None and sites != plan.sites:
-            plan = replace(planned.settled(sites), adapting=plan.adapting)
+            plan = replace(planned.settled(sites), adapting=plan.adapting, degrading=plan.degrading)
         return Change(running.version, replace(plan, sites=sites), deployment, sites_of(deployment, {}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from enum import Enum
 
 from master.base.errors import InvalidRequestError
@@ -12,12 +13,15 @@ from planner.batch import BatchOptions, Policy
 from planner.graph.batchoptions import KeyFilters
 from planner.sharing.deployment import Start
 from planner.sharing.modes import Sharing
-from planner.values.adapting import Adapting
+from planner.sql.intervals import parse_interval
+from planner.values.adapting import Adapting, Degrade, Degrading
 from planner.values.names import BINS
 from planner.values.trees import AUTO, OFF, Tree
 
 BYTES_PER_MB = 1_000_000
 LARGEST_SPLIT_MB = 1_000_000
+LEAST_PATIENCE = timedelta(seconds=10)
+"""What readers have taken they acknowledge with their checkpoints, every five seconds: until then it seems to wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,9 @@ class Settings:
     """In how many parts a merge runs, where it can."""
     adapting: Adapting = Adapting.OFF
     """What may be done about a query of streams while it runs."""
+    allow_degrade: Degrade = Degrade.OFF
+    degrade_after: timedelta = timedelta(seconds=30)
+    """Rows of a query that allows it are left out when others wait for longer than this."""
     batch: BatchOptions = field(default_factory=BatchOptions)
     """For queries over tables alone."""
 
@@ -78,6 +85,25 @@ def merge_parts(settings: Settings) -> int:
     return settings.merge_parallelism
 
 
+def degrades(settings: Settings) -> Degrading | None:
+    """How the sources of a query leave rows out; None: they do not.
+
+    Raises:
+        InvalidRequestError: other queries may read these sources.
+    """
+    if settings.allow_degrade is Degrade.OFF:
+        return None
+    if settings.sharing.rules.operators:
+        apart = " or ".join(f"'{mode.value}'" for mode in Sharing if not mode.rules.operators)
+        raise InvalidRequestError(
+            f"allow_degrade = {settings.allow_degrade.value} does not go together with "
+            f"sharing = {settings.sharing.value}: other queries would miss rows",
+            hint=f"SET sharing = {apart}",
+            ids={"setting": "allow_degrade"},
+        )
+    return Degrading(settings.allow_degrade, settings.degrade_after)
+
+
 @dataclass(frozen=True, slots=True)
 class _Setting:
     """A setting as it is written in SQL."""
@@ -114,6 +140,13 @@ def _share(value: str) -> float:
     if not 0 <= share <= 1:
         raise ValueError(value)
     return share
+
+
+def _patience(value: str) -> timedelta:
+    found = parse_interval(value)
+    if found is None or found < LEAST_PATIENCE:
+        raise ValueError(value)
+    return found
 
 
 def tree_of(value: str) -> Tree | None:
@@ -172,6 +205,18 @@ _SETTINGS: Mapping[str, _Setting] = {
         _words(Adapting),
         lambda settings: settings.adapting.value,
         lambda settings, value: replace(settings, adapting=Adapting(value)),
+    ),
+    "allow_degrade": _Setting(
+        "whether sources leave rows out that wait for too long, docs/adaptation.md",
+        _words(Degrade),
+        lambda settings: settings.allow_degrade.value,
+        lambda settings, value: replace(settings, allow_degrade=Degrade(value)),
+    ),
+    "degrade_after": _Setting(
+        "how long rows may wait before their source leaves some out, where allow_degrade says so",
+        f"an interval such as '1 minute', at least {LEAST_PATIENCE.total_seconds():.0f} seconds",
+        lambda settings: f"{settings.degrade_after.total_seconds():.10g} seconds",
+        lambda settings, value: replace(settings, degrade_after=_patience(value)),
     ),
     "batch_scheduler": _Setting(
         "how the tasks of a query over tables get their slots, docs/batch.md",

@@ -134,6 +134,7 @@ class Totals:
     rows_out: int
     rows_late: int
     rows_malformed: int
+    rows_shed: int
     watermark_us: int | None
     input_bytes: int = 0
     """Bytes of the rows that its streams and tables gave, as stored at their sites."""
@@ -153,6 +154,7 @@ def totals(record: QueryRecord) -> Totals:
         rows_out=result.rows if result else 0,
         rows_late=sum(t.rows_late for t in tasks) + record.progress.rows_late_before,
         rows_malformed=sum(t.rows_malformed for t in tasks),
+        rows_shed=sum(t.rows_shed for t in tasks),
         watermark_us=result.watermark_us if result else None,
         input_bytes=sum(t.input_bytes for t in tasks),
     )

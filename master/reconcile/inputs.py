@@ -51,6 +51,7 @@ def task_spec(query: QueryRecord, one: Deployed, placed: Placed, readers: Collec
         merge=stage.merge,
         consumers=tuple(sorted(readers)),
         functions=tuple(f for f in query.plan.functions if f.versioned_name in sql),
+        degrading=query.plan.degrading if stage.kind is StageKind.SOURCE and not derived else None,
     )
 
 

@@ -13,6 +13,7 @@ from planner.graph.ids import TaskId
 from planner.graph.plan import Merge, Split
 from planner.handover.model import Fork
 from planner.relations.catalog import Catalog, Column, Function, Relation
+from planner.values.adapting import Degrading
 from planner.values.stages import StageKind
 
 
@@ -117,6 +118,8 @@ class TaskSpec:
     """Set until nobody needs the task any more whose place it takes."""
     client: ClientPlan | None = None
     """A REDUCE runs it instead of SQL."""
+    degrading: Degrading | None = None
+    """A SOURCE may leave rows out that wait for too long; None: it may not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,15 @@ from master.base.errors import InvalidRequestError, MasterError, StatementTooLon
 from master.config.values import STATEMENT_LIMIT_BYTES
 from master.planning.definitions import ViewDefinitions
 from master.planning.deploying import NEW, Deployer
-from master.planning.settings import Settings, checked_setting, combines, merge_parts, setting_rows, with_settings
+from master.planning.settings import (
+    Settings,
+    checked_setting,
+    combines,
+    degrades,
+    merge_parts,
+    setting_rows,
+    with_settings,
+)
 from master.planning.submission import Combining, Planned, QueryPlanner
 from master.queries.registry import QueryRegistry
 from master.reconcile.jobs import JobManager
@@ -178,7 +186,8 @@ class StatementRunner:
         planned = await self._parts.planner.planned(
             select, into, settings.batch, combine=combine, parts=merge_parts(settings)
         )
-        return replace(planned, plan=replace(planned.plan, adapting=settings.adapting))
+        plan = replace(planned.plan, adapting=settings.adapting, degrading=degrades(settings))
+        return replace(planned, plan=plan)
 
     def _paused_or_resumed(self, statement: PauseQuery | ResumeQuery) -> Done:
         """Returns no query: the sender does not follow a query that somebody else submitted."""

@@ -28,7 +28,7 @@ from planner.graph.operators import Operator
 from planner.graph.whole import ScanOfTable, WholeQuery, WholeScan
 from planner.relations.catalog import Column, Function
 from planner.sql.intervals import pane_of
-from planner.values.adapting import Adapting
+from planner.values.adapting import Adapting, Degrading
 from planner.values.edits import Edit
 from planner.values.errors import Position
 from planner.values.links import LinkFigures, Pair
@@ -300,6 +300,8 @@ class PhysicalPlan:
     was made before they were kept."""
     adapting: Adapting = Adapting.OFF
     """What may be done about the query while it runs."""
+    degrading: Degrading | None = None
+    """How its sources leave rows out that wait for too long; None: they do not."""
     trees: tuple[TreeCandidate, ...] = ()
     """Where sites combine: the ways of their partials that were weighed."""
 

@@ -96,7 +96,8 @@ def _combines(stage: Stage) -> bool:
 
 def swap_to(running: PhysicalPlan, wanted: PhysicalPlan, note: str) -> Swap:
     """Return the swap to a plan; what was settled when the query was submitted stays."""
-    return Swap(replace(wanted, adapting=running.adapting, functions=running.functions), note)
+    kept = replace(wanted, adapting=running.adapting, degrading=running.degrading, functions=running.functions)
+    return Swap(kept, note)
 
 
 def combines_of(plan: PhysicalPlan, query: str) -> tuple[Deployed, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum
 
 
@@ -24,3 +26,24 @@ class Order(Enum):
     """As they were found."""
     SLO = "slo"
     """The one whose rows wait longest."""
+
+
+class Degrade(Enum):
+    """What a query allows where nothing else helps, as `SET allow_degrade = ...` has it."""
+
+    OFF = "off"
+    """All rows count."""
+    SAMPLE = "sample"
+    """Its sources let in a share of their rows."""
+    LATE = "late"
+    """Its sources let in no row until they have caught up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Degrading:
+    """How the sources of a query leave rows out."""
+
+    how: Degrade
+    """Not OFF."""
+    after: timedelta
+    """A source leaves rows out when what it reads, or has sent, waits for longer than this."""

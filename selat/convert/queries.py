@@ -49,6 +49,7 @@ def query_info(message: query_pb2.Query) -> QueryInfo:
         rows_out=message.rows_out,
         rows_late=message.rows_late,
         rows_malformed=message.rows_malformed,
+        rows_shed=message.rows_shed,
         watermark=to_datetime(message.watermark_us) if message.HasField("watermark_us") else None,
         sink=message.sink,
         sink_site=message.sink_site,

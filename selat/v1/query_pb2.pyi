@@ -325,6 +325,7 @@ class Query(_message.Message):
     ROWS_LATE_FIELD_NUMBER: _builtins.int
     WATERMARK_US_FIELD_NUMBER: _builtins.int
     ROWS_MALFORMED_FIELD_NUMBER: _builtins.int
+    ROWS_SHED_FIELD_NUMBER: _builtins.int
     SINK_FIELD_NUMBER: _builtins.int
     SINK_SITE_FIELD_NUMBER: _builtins.int
     BATCH_FIELD_NUMBER: _builtins.int
@@ -352,6 +353,8 @@ class Query(_message.Message):
     watermark_us: _builtins.int
     rows_malformed: _builtins.int
     """Set aside at the sites because they do not fit their columns; not in rows_in."""
+    rows_shed: _builtins.int
+    """Left out by sources because others waited for too long, where the query allows that."""
     sink: _builtins.str
     """The sink it writes into, and the site of it; then `rows_out` are rows written, and there are no results to fetch."""
     sink_site: _builtins.str
@@ -404,6 +407,7 @@ class Query(_message.Message):
         rows_late: _builtins.int = ...,
         watermark_us: _builtins.int | None = ...,
         rows_malformed: _builtins.int = ...,
+        rows_shed: _builtins.int = ...,
         sink: _builtins.str = ...,
         sink_site: _builtins.str = ...,
         batch: Global___BatchProgress | None = ...,
@@ -417,7 +421,7 @@ class Query(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_wan_cost", b"_wan_cost", "_watermark_us", b"_watermark_us", "batch", b"batch", "ended_at_us", b"ended_at_us", "sharing", b"sharing", "started_at_us", b"started_at_us", "wan_cost", b"wan_cost", "watermark_us", b"watermark_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_wan_cost", b"_wan_cost", "_watermark_us", b"_watermark_us", "batch", b"batch", "columns", b"columns", "currency", b"currency", "disk_bytes", b"disk_bytes", "ended_at_us", b"ended_at_us", "gateway", b"gateway", "id", b"id", "input_bytes", b"input_bytes", "links", b"links", "name", b"name", "owner", b"owner", "reason", b"reason", "rows_in", b"rows_in", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "sharing", b"sharing", "sink", b"sink", "sink_site", b"sink_site", "sql", b"sql", "started_at_us", b"started_at_us", "state", b"state", "submitted_at_us", b"submitted_at_us", "tasks", b"tasks", "wan_bytes", b"wan_bytes", "wan_cost", b"wan_cost", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_wan_cost", b"_wan_cost", "_watermark_us", b"_watermark_us", "batch", b"batch", "columns", b"columns", "currency", b"currency", "disk_bytes", b"disk_bytes", "ended_at_us", b"ended_at_us", "gateway", b"gateway", "id", b"id", "input_bytes", b"input_bytes", "links", b"links", "name", b"name", "owner", b"owner", "reason", b"reason", "rows_in", b"rows_in", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "rows_shed", b"rows_shed", "sharing", b"sharing", "sink", b"sink", "sink_site", b"sink_site", "sql", b"sql", "started_at_us", b"started_at_us", "state", b"state", "submitted_at_us", b"submitted_at_us", "tasks", b"tasks", "wan_bytes", b"wan_bytes", "wan_cost", b"wan_cost", "watermark_us", b"watermark_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ended_at_us: _TypeAlias = _typing.Literal["ended_at_us"]  # noqa: Y015
     _WhichOneofArgType__ended_at_us: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us"]  # noqa: Y015

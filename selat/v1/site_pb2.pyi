@@ -1118,6 +1118,7 @@ class TaskSpec(_message.Message):
     TAKE_OVER_FIELD_NUMBER: _builtins.int
     CLIENT_PLAN_FIELD_NUMBER: _builtins.int
     BESIDE_FIELD_NUMBER: _builtins.int
+    DEGRADE_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     query_id: _builtins.str
     stage_id: _builtins.str
@@ -1173,6 +1174,10 @@ class TaskSpec(_message.Message):
     def client_plan(self) -> _common_pb2.ClientPlan:
         """REDUCE: the plan to run in the place of `sql`, over the views of the inputs."""
 
+    @_builtins.property
+    def degrade(self) -> Global___Degrade:
+        """SOURCE: it may leave out rows that wait for too long."""
+
     def __init__(
         self,
         *,
@@ -1195,16 +1200,42 @@ class TaskSpec(_message.Message):
         take_over: Global___TakeOver | None = ...,
         client_plan: _common_pb2.ClientPlan | None = ...,
         beside: _builtins.bool = ...,
+        degrade: Global___Degrade | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "client_plan", b"client_plan", "hand_over", b"hand_over", "merge", b"merge", "relation", b"relation", "split", b"split", "take_over", b"take_over"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "client_plan", b"client_plan", "degrade", b"degrade", "hand_over", b"hand_over", "merge", b"merge", "relation", b"relation", "split", b"split", "take_over", b"take_over"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "beside", b"beside", "client_plan", b"client_plan", "consumers", b"consumers", "epoch_interval_ms", b"epoch_interval_ms", "functions", b"functions", "hand_over", b"hand_over", "inputs", b"inputs", "kind", b"kind", "merge", b"merge", "paused", b"paused", "query_id", b"query_id", "read_columns", b"read_columns", "readers", b"readers", "relation", b"relation", "split", b"split", "sql", b"sql", "stage_id", b"stage_id", "take_over", b"take_over", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "beside", b"beside", "client_plan", b"client_plan", "consumers", b"consumers", "degrade", b"degrade", "epoch_interval_ms", b"epoch_interval_ms", "functions", b"functions", "hand_over", b"hand_over", "inputs", b"inputs", "kind", b"kind", "merge", b"merge", "paused", b"paused", "query_id", b"query_id", "read_columns", b"read_columns", "readers", b"readers", "relation", b"relation", "split", b"split", "sql", b"sql", "stage_id", b"stage_id", "take_over", b"take_over", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__split: _TypeAlias = _typing.Literal["split"]  # noqa: Y015
     _WhichOneofArgType__split: _TypeAlias = _typing.Literal["_split", b"_split"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__split) -> _WhichOneofReturnType__split | None: ...
 
 Global___TaskSpec: _TypeAlias = TaskSpec  # noqa: Y015
+
+@_typing.final
+class Degrade(_message.Message):
+    """How a source leaves rows out when what it reads, or has sent, waits for longer than a time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SAMPLES_FIELD_NUMBER: _builtins.int
+    AFTER_MS_FIELD_NUMBER: _builtins.int
+    samples: _builtins.bool
+    """It lets in a share of its rows; false: none, until it has caught up."""
+    after_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        samples: _builtins.bool = ...,
+        after_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_ms", b"after_ms", "samples", b"samples"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Degrade: _TypeAlias = Degrade  # noqa: Y015
 
 @_typing.final
 class HandOver(_message.Message):

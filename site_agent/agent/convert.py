@@ -11,6 +11,7 @@ from contract.figures import put_figures
 from contract.handover import handover_to_proto
 from contract.splits import parts_from_proto
 from contract.tasks import READ_FROM_BACK, STAGE_KINDS_BACK, TASK_STATES, ReadFrom
+from planner.values.adapting import Degrade, Degrading
 from planner.values.names import INPUT_VIEW
 from selat.v1 import common_pb2, site_pb2
 from site_agent.agent.disk_use import DiskUse
@@ -130,6 +131,7 @@ def _task(message: site_pb2.TaskSpec) -> TaskSpec:
         readers=tuple(
             QueryReaders(m.query_id, tuple(ChannelReader(r.site, r.reader) for r in m.readers)) for m in message.readers
         ),
+        degrading=_degrading(message.degrade) if message.HasField("degrade") else None,
         hand_over=_hand_over(message.hand_over) if message.HasField("hand_over") else None,
         take_over=_take_over(message.take_over) if message.HasField("take_over") else None,
     )
@@ -150,6 +152,10 @@ def _hand_over(message: site_pb2.HandOver) -> HandOver:
         fork_from_proto(message.fork) if message.HasField("fork") else None,
         _join(message.join) if message.HasField("join") else None,
     )
+
+
+def _degrading(message: site_pb2.Degrade) -> Degrading:
+    return Degrading(Degrade.SAMPLE if message.samples else Degrade.LATE, timedelta(milliseconds=message.after_ms))
 
 
 def _join(message: site_pb2.Join) -> JoinSpec:

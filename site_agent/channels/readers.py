@@ -39,6 +39,11 @@ class ChannelReaders:
         return self._epochs.bytes_from(first)
 
     @property
+    def awaited_from(self) -> int:
+        """Return the first epoch that some consumer has not taken yet."""
+        return min(self._awaited_cursors().values(), default=self._epochs.next)
+
+    @property
     def slowest_consumers(self) -> tuple[str, ...]:
         """The consumers that have taken least."""
         cursors = self._awaited_cursors()

@@ -166,12 +166,25 @@ class EmptyScan:
 Scan = FilesScan | SlicesScan | RangeScan | ArrowScan | ChunksScan | EmptyScan
 
 
+SCATTERED_BY, SCATTERED_OVER = 7919, 9973
+SCATTERED_OF = 1_000_003
+"""The microseconds of an event time, modulo SCATTERED_OF, times SCATTERED_BY, modulo SCATTERED_OVER: primes, so that
+regular times are spread evenly, and the product is exact in 64 bits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Admission:
     """What a SOURCE task lets in: rows whose event time is not behind its watermark. Late ones are only counted."""
 
     event_time: str
     watermark_us: int | None
+    share: float = 1.0
+    """So many of these rows, by their event times; the others count as late."""
+
+    @property
+    def threshold(self) -> int:
+        """Rows are let in whose `scattered` event time is less."""
+        return round(self.share * SCATTERED_OVER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ class Totals:
     rows_malformed: int = 0
     bytes_in: int = 0
     """As the input lay at the site; of tasks that read streams and tables."""
+    rows_shed: int = 0
+    """Left out because others waited for too long."""
 
     def plus(  # noqa: PLR0913 - one per count
         self,
@@ -38,6 +40,7 @@ class Totals:
         bytes_out: int = 0,
         rows_malformed: int = 0,
         bytes_in: int = 0,
+        rows_shed: int = 0,
     ) -> Totals:
         return Totals(
             self.rows_in + rows_in,
@@ -46,6 +49,7 @@ class Totals:
             self.bytes_out + bytes_out,
             self.rows_malformed + rows_malformed,
             self.bytes_in + bytes_in,
+            self.rows_shed + rows_shed,
         )
 
     def to_json(self) -> dict[str, Json]:
@@ -147,6 +151,7 @@ class Progress:
             rows_out=totals.rows_out,
             rows_late=totals.rows_late,
             rows_malformed=totals.rows_malformed,
+            rows_shed=totals.rows_shed,
             bytes_out=totals.bytes_out,
             input_bytes=totals.bytes_in,
             epochs=self.epochs,

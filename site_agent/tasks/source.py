@@ -21,6 +21,7 @@ from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
 from site_agent.tasks.dead_letters import DeadLetters
 from site_agent.tasks.progress import Sample, Totals
+from site_agent.tasks.shedding import Shedding
 from site_agent.tasks.spec import RelationSpec
 from site_agent.tasks.task import Task
 
@@ -111,6 +112,7 @@ class SourceTask(Task):
         self._letters = DeadLetters(
             context.dead_letters, relation=relation.name, site=context.site, clock=context.clock
         )
+        self._shedding = Shedding(context.log, context.spec.degrading, context.clock)
         self._limit = ReadLimit()
         self._poll = Poll({}, empty=True)
         self._idle = False
@@ -158,7 +160,11 @@ class SourceTask(Task):
         now = context.clock.now()
         poll = await context.in_thread(lambda: self._source.poll(position.offset, now=now, limit=self._limit))
         context.progress.measure(lag_rows=poll.lag_rows)
+        if context.spec.degrading is not None:
+            self._shedding.look()
+            context.progress.enter(TaskState.RUNNING, self._shedding.reason)
         if poll.empty:
+            self._shedding.read(everything=True)
             return await self._without_rows(position, poll)
         self._idle, self._silent_since_s = False, started_s
         if not self._had_input:
@@ -180,7 +186,7 @@ class SourceTask(Task):
             sql=spec.sql,
             scan=self._source.scan(position.offset, poll.end),
             site=self._context.site,
-            admission=Admission(self._relation.event_time, position.watermark_us),
+            admission=Admission(self._relation.event_time, position.watermark_us, self._shedding.share),
             tables=tuple(sorted({i.view for i in spec.inputs})),
             malformed=self._letters.sink(self._context.log.next_epoch),
             functions=spec.functions,
@@ -194,10 +200,12 @@ class SourceTask(Task):
             delay_us=_delay_us(self._relation),
             floor_us=poll.event_time_floor_us,
         )
+        sheds = self._shedding.share < 1
         totals = position.totals.plus(
             rows_in=result.rows_read,
             rows_out=result.table.num_rows,
-            rows_late=result.rows_late,
+            rows_late=0 if sheds else result.rows_late,
+            rows_shed=result.rows_late if sheds else 0,
             rows_malformed=result.rows_malformed,
             bytes_in=result.input_bytes,
         )
@@ -208,6 +216,9 @@ class SourceTask(Task):
                 context.log.next_epoch, result.table, watermark_us=watermark_us, commit=after.to_commit()
             )
         )
+        self._shedding.published(manifest.epoch)
+        # A connector that cannot tell what is left outside has nothing to give that an epoch has no room for.
+        self._shedding.read(everything=not poll.lag_rows and result.rows_read < self._limit.rows)
         after = replace(after, totals=totals.plus(bytes_out=manifest.size_bytes))
         self._limit = read_limit(result.rows_read, manifest.size_bytes, context.limits.retained_bytes_per_channel)
         self._record(after, result, manifest, started_s)

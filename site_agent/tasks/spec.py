@@ -9,6 +9,7 @@ from math import gcd
 
 from contract.tasks import ReadFrom
 from planner.graph.clientplan import ClientPlan
+from planner.values.adapting import Degrading
 from planner.values.months import begins_us, ends_us
 from planner.values.stages import StageKind
 from site_agent.channels.manifest import Fork
@@ -206,6 +207,8 @@ class TaskSpec:
     """The task is to take another one's place, or has done so a moment ago."""
     client: ClientPlan | None = None
     """A REDUCE runs it in place of `sql`."""
+    degrading: Degrading | None = None
+    """A SOURCE may leave rows out that wait for too long; None: it may not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,37 +15,13 @@ from tests.e2e.cluster import wait_until
 from tests.e2e.faults import Scene, kill
 from tests.e2e.oracle import assert_same, expected, rows_of
 from tests.e2e.pushing import ORDERS_AT, declare_pushed, only_pushed, orders_of
+from tests.e2e.readers import Reader
 from tests.e2e.sinks import half_written, insert, written
 from tests.e2e.test_sharing import COUNTS, ORACLE_COUNTS, STREAM
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(900)]
 
 ROUTE = ("eu", "us", "asia", "us")
-
-
-class Reader(threading.Thread):
-    """A client that follows a query from its beginning, and remembers its place after each batch."""
-
-    def __init__(self, address: str, query: str) -> None:
-        super().__init__(daemon=True)
-        self._address = address
-        self._query = query
-        self.batches: list[pa.RecordBatch] = []
-        self.cursors: list[selat.Cursor] = []
-        self.failed: Exception | None = None
-
-    def run(self) -> None:
-        try:
-            with selat.connect(self._address) as client, client.query(self._query).results() as results:
-                for batch in results:
-                    self.batches.append(batch.batch)
-                    self.cursors.append(batch.cursor)
-        except Exception as error:  # noqa: BLE001 - the test tells it
-            self.failed = error
-
-    @property
-    def table(self) -> pa.Table:
-        return pa.Table.from_batches(self.batches)
 
 
 class Journey:

@@ -199,63 +199,6 @@ class TestScans:
         assert (result.rows_read, result.rows_late, result.max_event_time_us) == (0, 0, None)
 
 
-class TestAdmission:
-    def times(self, *seconds: int | None) -> pa.Table:
-        instants = [None if s is None else START + timedelta(seconds=s) for s in seconds]
-        return pa.table({"ts": pa.array(instants, TIMESTAMP), "v": pa.array(range(len(seconds)))})
-
-    def test_late_rows_and_rows_without_a_time_are_counted_and_dropped(self, spark_engine: SparkEngine) -> None:
-        watermark = Admission("ts", START_US + 5_000_000)
-        result = run(spark_engine, "SELECT v FROM input", self.times(4, 5, None, 9, 0), admission=watermark)
-        assert sorted(result.table.column("v").to_pylist()) == [1, 3]
-        assert (result.rows_read, result.rows_late) == (5, 3)
-        assert result.max_event_time_us == START_US + 9_000_000
-
-    def test_without_a_watermark_only_rows_without_a_time_are_late(self, spark_engine: SparkEngine) -> None:
-        result = run(spark_engine, "SELECT v FROM input", self.times(None, 3), admission=Admission("ts", None))
-        assert (result.table.num_rows, result.rows_read, result.rows_late) == (1, 2, 1)
-
-    @pytest.mark.parametrize(
-        "sql",
-        [
-            "SELECT v FROM input WHERE v = 1",
-            "SELECT count(*) FROM input WHERE ts > TIMESTAMP '2030-01-01'",
-            "SELECT 1 FROM input WHERE false",
-            "SELECT a.v FROM input a JOIN input b ON a.v = b.v",
-            "SELECT v FROM input ORDER BY v",
-            "SELECT v FROM input UNION ALL SELECT v FROM input",
-            "SELECT input.v FROM input JOIN nothing ON input.v = nothing.v",
-        ],
-    )
-    def test_rows_are_counted_before_the_querys_own_filters(self, spark_engine: SparkEngine, sql: str) -> None:
-        table = self.times(1, 2, 3, None)
-        spark_engine.put_table("counted", "nothing", pa.table({"v": pa.array([], pa.int64())}))
-        result = run(
-            spark_engine,
-            sql,
-            table,
-            task="counted",
-            admission=Admission("ts", START_US + 2_000_000),
-            tables=("nothing",),
-        )
-        spark_engine.drop_task("counted")
-        assert (result.rows_read, result.rows_late) == (4, 2)
-        assert result.max_event_time_us == START_US + 3_000_000
-
-    def test_rows_of_several_partitions_are_all_counted(self, spark_engine: SparkEngine) -> None:
-        count = 5 * SMALL_ROWS
-        scan = RangeScan(0, count, (("ts", f"timestamp_micros({START_US} + id)"), ("v", "id")))
-        result = run(
-            spark_engine,
-            "SELECT v % 7 AS k, count(*) AS n FROM input GROUP BY v % 7",
-            scan,
-            admission=Admission("ts", START_US + 10),
-        )
-        assert (result.rows_read, result.rows_late) == (count, 10)
-        assert result.max_event_time_us == START_US + count - 1
-        assert sum(result.table.column("n").to_pylist()) == count - 10
-
-
 class TestTables:
     @pytest.mark.parametrize("extra", [0, SMALL_ROWS])
     def test_an_epoch_joins_with_a_table(self, spark_engine: SparkEngine, extra: int) -> None:

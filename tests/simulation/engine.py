@@ -170,6 +170,7 @@ class SimulatedEngine:
             if request.admission.watermark_us is not None:
                 table = table.filter(pc.greater_equal(at_us, request.admission.watermark_us))
                 late = read - table.num_rows
+            assert request.admission.share == 1.0
         views = {INPUT_VIEW: _with_site(table, request.site)}
         views |= {view: self._tables[request.task_id][view] for view in request.tables}
         views |= {view: _rows(scan) for view, scan in request.views.items()}

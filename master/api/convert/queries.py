@@ -60,6 +60,7 @@ def query_summary(view: QueryView) -> query_pb2.Query:
         rows_out=totals.rows_out,
         rows_late=totals.rows_late,
         rows_malformed=totals.rows_malformed,
+        rows_shed=totals.rows_shed,
         watermark_us=totals.watermark_us,
         sink=end.sink or "",
         sink_site=end.site if end.sink else "",

@@ -257,6 +257,7 @@ def query_view(info: selat.QueryInfo, *, now: datetime) -> RenderableType:
         ("rows written" if info.sink else "rows out", human.count(info.rows_out)),
         ("rows late", human.count(info.rows_late) if info.rows_late else ""),
         ("rows malformed", human.count(info.rows_malformed) if info.rows_malformed else ""),
+        ("rows left out", human.count(info.rows_shed) if info.rows_shed else ""),
         ("watermark", human.instant(info.watermark)),
         ("over links", _crossed(info)),
         ("on disk", ", ".join(f"{human.size(size_bytes)} at {site}" for site, size_bytes in info.disk_bytes.items())),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from site_agent.engine import Admission
+from site_agent.engine import SCATTERED_BY, SCATTERED_OF, SCATTERED_OVER, Admission
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,16 @@ def admitted(rows: pa.Table, admission: Admission | None) -> Admitted | None:
     else:
         on_time = pc.fill_null(pc.greater_equal(instants, pa.scalar(admission.watermark_us, pa.int64())), False)
         late = rows.num_rows - (pc.sum(on_time).as_py() or 0)
+    if admission.share < 1:
+        on_time = pc.and_(on_time, _of_share(instants, admission))
+        late = rows.num_rows - (pc.sum(on_time).as_py() or 0)
     return Admitted(rows.filter(on_time) if late else rows, late, newest)
+
+
+def _of_share(instants: pa.ChunkedArray, admission: Admission) -> pa.Array:
+    """Return which rows are of the share that is let in; those without an event time are late anyhow."""
+    found = pc.fill_null(instants, 0).to_numpy() % SCATTERED_OF * SCATTERED_BY % SCATTERED_OVER
+    return pa.array(found < admission.threshold)
 
 
 _TYPES = (pa.timestamp("us", tz="UTC"), pa.timestamp("us"))

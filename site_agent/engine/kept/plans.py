@@ -145,6 +145,9 @@ class KeptPlans:
     def _run(self, request: EpochRequest, found: Mapping[str, SlotInput], query: Query) -> EpochResult | None:
         first = found[INPUT_VIEW]
         let_in: Admitted | None = None
+        if first.computed and request.admission is not None and request.admission.share < 1:
+            # A kept plan has a watermark that can be set, and no share.
+            return None
         if isinstance(first, SlotRows) and not first.computed:
             let_in = admitted(first.rows, request.admission)
             if let_in is None:

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from planner.values.literals import quoted_name
-from site_agent.engine import Admission
+from site_agent.engine import SCATTERED_BY, SCATTERED_OF, SCATTERED_OVER, Admission
 
 _METRICS = "selat_input"
 
@@ -99,8 +99,13 @@ def _on_time(admission: Admission, watermark: Column | None) -> Column:
         instant = sf.unix_micros(_time(admission))
         return instant >= sf.get(watermark, sf.pmod(instant, sf.lit(1)).cast("int"))
     if admission.watermark_us is None:
-        return _time(admission).isNotNull()
-    return _time(admission) >= sf.timestamp_micros(sf.lit(admission.watermark_us))
+        on_time = _time(admission).isNotNull()
+    else:
+        on_time = _time(admission) >= sf.timestamp_micros(sf.lit(admission.watermark_us))
+    if admission.share >= 1:
+        return on_time
+    scattered = sf.pmod(sf.unix_micros(_time(admission)), sf.lit(SCATTERED_OF)) * sf.lit(SCATTERED_BY)
+    return on_time & (sf.pmod(scattered, sf.lit(SCATTERED_OVER)) < sf.lit(admission.threshold))
 
 
 def _time(admission: Admission) -> Column:

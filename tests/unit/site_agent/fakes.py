@@ -135,4 +135,5 @@ def _admit(request: EpochRequest, table: pa.Table) -> tuple[pa.Table, int, int |
     newest = pc.max(times).as_py()
     floor_us = request.admission.watermark_us
     kept = table if floor_us is None else table.filter(pc.greater_equal(times, pa.scalar(floor_us, pa.int64())))
+    kept = kept.slice(0, round(kept.num_rows * request.admission.share))
     return kept, table.num_rows - kept.num_rows, newest

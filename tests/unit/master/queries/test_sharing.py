@@ -9,7 +9,7 @@ import pytest
 
 from contract.tasks import ReadFrom, TaskState
 from master.base.errors import InvalidRequestError
-from master.planning.settings import Settings, checked_setting, combines, setting_rows, with_settings
+from master.planning.settings import Settings, checked_setting, combines, degrades, setting_rows, with_settings
 from master.queries.progress import with_report
 from master.queries.retention import EndedRetention, purgeable
 from master.queries.savings import shared_operators, shared_parts
@@ -35,6 +35,7 @@ from planner.sharing.running import MutableRunning, Running
 from planner.sharing.schedule import share
 from planner.sharing.vertices import vertices_of
 from planner.sharing.wan import Wan
+from planner.values.adapting import Degrade, Degrading
 from planner.values.topology import Link, Topology
 from planner.values.trees import Tree
 from tests.unit.master.build import (
@@ -257,7 +258,7 @@ def test_settings_are_checked_by_name_and_value() -> None:
     assert with_settings(Settings(), {"sharing": "strict"}) == Settings(Sharing.STRICT)
     assert with_settings(Settings(Sharing.SANA), {"sharing_start": "next-window"}).sharing is Sharing.SANA
     assert [row[1] for row in setting_rows(Settings()).rows] == [
-        *("net", "history", "off", "auto", "1", "off"),
+        *("net", "history", "off", "auto", "1", "off", "off", "30 seconds"),
         *("lease-aware", "64", "0.5", "time"),
     ]
     assert with_settings(Settings(), {"combine": "on"}).combine
@@ -270,6 +271,9 @@ def test_settings_are_checked_by_name_and_value() -> None:
         ("sharing", "some", "max-share"),
         ("combine", "true", "on, off"),
         ("adaptation", "true", "off, advise, on"),
+        ("allow_degrade", "always", "off, sample, late"),
+        ("degrade_after", "5 seconds", "at least 10 seconds"),
+        ("degrade_after", "a while", "an interval such as '1 minute'"),
         ("combine_tree", "eu", "ways such as 'eu-west > eu-central'"),
         ("combine_tree", "eu > us > eu", "auto, off"),
         ("merge_parallelism", "0", "from 1 to 64"),
@@ -283,6 +287,16 @@ def test_settings_are_checked_by_name_and_value() -> None:
         with pytest.raises(InvalidRequestError) as caught:
             checked_setting(name, value)
         assert hint in caught.value.hint
+
+
+def test_only_sources_that_nobody_else_reads_may_leave_rows_out() -> None:
+    assert degrades(Settings()) is None
+    for sharing in ("net", "no-share"):
+        settings = with_settings(Settings(), {"allow_degrade": "late", "degrade_after": "1 minute", "sharing": sharing})
+        assert degrades(settings) == Degrading(Degrade.LATE, timedelta(minutes=1))
+    with pytest.raises(InvalidRequestError, match="sharing = sana: other queries would miss rows") as caught:
+        degrades(with_settings(Settings(), {"allow_degrade": "sample", "sharing": "sana"}))
+    assert caught.value.hint == "SET sharing = 'no-share' or 'net'"
 
 
 def test_a_tree_of_combining_sites() -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from contract.tasks import TaskState
+from planner.values.adapting import Degrade, Degrading
 from planner.values.stages import StageKind
 from site_agent.base.errors import EngineError
 from site_agent.channels.pace import ChannelReader, QueryReaders
@@ -311,6 +312,29 @@ async def test_what_came_while_a_source_waited_is_read_in_parts(tmp_path: Path) 
     ctx = context(tmp_path, TableEngine({"all": everything}), retained_bytes=1_000_000)
     await SourceTask(ctx, RELATION, Asked([many, many])).run()
     assert limits == [ReadLimit().rows, 250_000_000 // ctx.log.epochs.manifest(0).size_bytes]
+
+
+async def test_rows_that_are_left_out_are_counted_and_move_the_watermark(tmp_path: Path) -> None:
+    clock = VirtualClock()
+
+    class Slow(ListSource):
+        """Each poll finds rows left outside, and ten seconds have gone by."""
+
+        def poll(self, start: Offset, *, now: datetime, limit: ReadLimit) -> Poll:
+            clock.elapsed_s += 10
+            return replace(super().poll(start, now=now, limit=limit), lag_rows=5)
+
+    ctx = context(tmp_path, TableEngine({"all": everything}))
+    object.__setattr__(ctx, "clock", clock)
+    allowed = Degrading(Degrade.LATE, timedelta(seconds=25))
+    object.__setattr__(ctx, "spec", replace(SPEC, degrading=allowed))
+    await SourceTask(ctx, RELATION, Slow([events(time) for time in (10, 20, 30, 40)])).run()
+    totals = ctx.progress.totals
+    assert published(ctx) == [[10], [20], [], []]
+    assert (totals.rows_in, totals.rows_out, totals.rows_late, totals.rows_shed) == (4, 2, 0, 2)
+    last = ctx.log.epochs.last_manifest
+    assert last is not None
+    assert last.watermark_us == 40 - RELATION.watermark_delay // timedelta(microseconds=1)
 
 
 async def test_a_query_that_does_not_read_stops_the_intake_only_when_it_is_far_behind(tmp_path: Path) -> None:
