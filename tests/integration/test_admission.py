@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from site_agent.engine import Admission, RangeScan
+from site_agent.engine.scans.frames import SMALL_ROWS
 from site_agent.engine.spark import SparkEngine
-from tests.integration.test_engine import SMALL_ROWS, START, START_US, TIMESTAMP, run
+from tests.integration.test_engine import START, START_US, TIMESTAMP, run
 
 pytestmark = pytest.mark.spark
 
