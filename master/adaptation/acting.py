@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from master.base.errors import MasterError
 from master.queries.lineages import Lineages
 from master.queries.registry import QueryRegistry
+from master.queries.sharing import deployment_of
 from master.reconcile.handovers import Handovers
 from master.records.model import QueryRecord
 from planner.adapt.model import Graph, Group, Links, Seen
@@ -17,6 +18,7 @@ from planner.adapt.situation import Decision
 from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan
 from planner.handover.model import Lineage, Outcome
+from planner.sharing.forking import shared_by
 from planner.values.errors import PlannerError
 from planner.values.trees import Tree
 
@@ -55,6 +57,8 @@ class Acting:
         cause = f"adaptation, for {decision.cause.value if decision.cause else ''}"
         if chosen.action in _SCALES:
             return "; ".join(filter(None, (self._scale(change, cause) for change in chosen.changes)))
+        if chosen.shared is not None:
+            return self._split(chosen, chosen.shared, cause)
         if chosen.tree is not None:
             return await self._combine(chosen, chosen.tree, cause)
         moves = task_moves(graph, chosen, seen, links)
@@ -67,7 +71,7 @@ class Acting:
         told = []
         for place in self._begun.pop(group, ()):
             lineage = self._lineages.get(place)
-            changed = _scaled(lineage) or _combined(lineage)
+            changed = _scaled(lineage) or _combined(lineage) or _split(lineage)
             if changed:
                 told.append(changed)
             elif lineage.handover is not None:
@@ -85,6 +89,21 @@ class Acting:
             lineage = self._handovers.scale(query, stage, len(sites), sites, cause)
         except (MasterError, PlannerError) as error:
             return f"{stage} keeps its parts: {error.message}"
+        self._begun[change.group] = (lineage.place,)
+        return ""
+
+    def _split(self, chosen: Option, shared: Group, cause: str) -> str:
+        """Have a query go on with a task of its own in the place of an operator's; why it could not begin."""
+        (change,) = chosen.changes
+        (site,) = change.after
+        record = self._queries.get(change.group[0])
+        deployment, running = deployment_of(record), self._queries.snapshots.held
+        found = shared_by(deployment, record.id, running).items() if deployment is not None else ()
+        stages = [vertex.stage for vertex, task in found if (task.query, task.stage) == shared]
+        try:
+            lineage = self._handovers.fork(record, stages[0] if stages else shared[1], site, cause)
+        except (MasterError, PlannerError) as error:
+            return f"{shared[1]} stays shared: {error.message}"
         self._begun[change.group] = (lineage.place,)
         return ""
 
@@ -115,6 +134,21 @@ def _groups(lineage: Lineage) -> Iterator[Group]:
     yield lineage.place.query, lineage.place.stage
     if lineage.handover is not None and lineage.handover.scaling is not None:
         yield lineage.place.query, lineage.handover.scaling.stage
+    if lineage.handover is not None and lineage.handover.fork is not None:
+        yield lineage.handover.fork.query, lineage.handover.fork.task.stage
+    if lineage.handover is not None and lineage.handover.join is not None:
+        yield lineage.handover.join.shared.query, lineage.handover.join.shared.stage
+
+
+def _split(lineage: Lineage) -> str:
+    """Say what became of a task of a query's own; empty: the handover is, or was last, of another kind."""
+    under_way, last = lineage.handover, lineage.last
+    if under_way is not None:
+        fork = under_way.fork
+        return "" if fork is None else f"a task of its own is {under_way.step.value} at {fork.site}"
+    if last is None or last.fork is None:
+        return ""
+    return f"it {'has' if last.moved else 'got no'} task of its own at {last.fork.site} after {_took(last)}"
 
 
 def _combined(lineage: Lineage) -> str:

@@ -65,6 +65,7 @@ def cost_of(  # noqa: PLR0913 - all that the formula has
     links: Links,
     *,
     every_s: float,
+    others_every_s: Sequence[float] = (),
     alpha: float = 0.5,
 ) -> Cost:
     """Return what an action costs.
@@ -75,6 +76,7 @@ def cost_of(  # noqa: PLR0913 - all that the formula has
         slots: of the tasks' sites.
         links: what they have in all.
         every_s: the time between two adaptations of the query.
+        others_every_s: those of other queries that share what is changed; the overhead is that of all.
         alpha: the weight of resources, beside the overhead's.
     """
     scarce = inputs = outputs = 0.0
@@ -83,7 +85,8 @@ def cost_of(  # noqa: PLR0913 - all that the formula has
         demand = demands.get(change.group, Demand())
         inputs += _more(Demand(inputs=demand.inputs), change, links)
         outputs += _more(Demand(outputs=demand.outputs), change, links)
-    return Cost(scarce, inputs, outputs, option.adapt_s / every_s, alpha)
+    overhead = sum(option.adapt_s / one_s for one_s in (every_s, *others_every_s))
+    return Cost(scarce, inputs, outputs, overhead, alpha)
 
 
 def every_s(adapted: Sequence[datetime], *, horizon_s: float) -> float:

@@ -123,9 +123,13 @@ def _of_compute(view: View, look: Look, group: Group) -> Cure:
     return Cure(reason=f"it needs {number} tasks, and no site has slots and links for one more")
 
 
+def catch_up(finding: Finding, settings: Settings) -> float:
+    """Return how many times as much as is expected has to pass: what waits has to, too."""
+    return 1 + min(finding.queued_s / settings.catch_up_s, settings.most_catch_up)
+
+
 def _of_link(view: View, look: Look, finding: Finding, group: Group) -> Cure:
-    settings, room = view.settings, view.room(look, (group,))
-    factor = 1 + min(finding.queued_s / settings.catch_up_s, settings.most_catch_up)
+    settings, room, factor = view.settings, view.room(look, (group,)), catch_up(finding, view.settings)
     subject = Subject(look, group, demand_of(look, group, factor=factor))
     link = (finding.site, finding.to_site)
     now = link_uses(view.looks).get(link, 0.0) - link_uses(view.looks, but=(group,)).get(link, 0.0)

@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from planner.adapt.assign import Demand
 from planner.adapt.costs import Cost, Slots, cost_of, every_s
-from planner.adapt.cures import LEFT_TO_PEOPLE, cure, needed, target
+from planner.adapt.cures import LEFT_TO_PEOPLE, Cure, catch_up, cure, needed, target
 from planner.adapt.diagnose import Cause, Finding, diagnose
 from planner.adapt.memory import Memory
 from planner.adapt.model import Graph, Group, Links, Role, Settings
 from planner.adapt.options import Option, Subject, one_less
 from planner.adapt.rates import expected_in, rates
+from planner.adapt.shared import shared_target, split_off, united, users, weighed
 from planner.adapt.situation import Considered, Decision, Reserved, Situation, Verdict, View
 from planner.adapt.traffic import Look, carried, demand_of, link_uses
 from planner.values.adapting import Order
 from planner.values.links import Pair
+
+_STAYS = "the tasks there stay with their data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,13 @@ class _Case:
     look: Look
     finding: Finding
     group: Group
+    users: tuple[Look, ...] = ()
+    """All queries that need the operator, where there are several."""
+
+    @property
+    def whole(self) -> Look:
+        """Return the look at all that needs the operator."""
+        return united(self.users, self.group) if self.users else self.look
 
 
 def decide(situation: Situation, memory: Memory, settings: Settings) -> Round:
@@ -61,12 +72,15 @@ def decide(situation: Situation, memory: Memory, settings: Settings) -> Round:
         if not found:
             decisions.append(Decision(query, now, Verdict.HEALTHY, "it keeps up with its sources"))
         for one in found:
-            group = target(look.graph, one)
+            group = target(look.graph, one) or _shared(looks, look, one)
             if one.cause in LEFT_TO_PEOPLE or group is None:
-                why = LEFT_TO_PEOPLE.get(one.cause, "the tasks there stay with their data")
+                other = shared_target(look.graph, one)
+                stays = f"it shares {other[1]} of {other[0]}, which has no adaptation" if other else _STAYS
+                why = LEFT_TO_PEOPLE.get(one.cause, stays)
                 decisions.append(Decision(query, now, Verdict.NONE, why, one))
             else:
-                cases.append(_Case(look, one, group))
+                sharing = users(looks, group)
+                cases.append(_Case(look, one, group, sharing if len(sharing) > 1 else ()))
     cases = [*cases, *_next_ones(looks, cases, settings)]
     judged = memory.judged([(case.group, case.finding) for case in cases], now, settings)
     view = View(looks, Links(planned, situation.links.latency_s), situation.slots, _reserved(judged.memory), settings)
@@ -90,6 +104,12 @@ def _planned(
         link = (one.site, one.to_site)
         found[link] = min(found.get(link, 0.0), carried(looks, link))
     return found
+
+
+def _shared(looks: tuple[Look, ...], look: Look, finding: Finding) -> Group | None:
+    """Return the operator of another query to act upon, if that query is looked at, too."""
+    group = shared_target(look.graph, finding)
+    return group if group is not None and any(one.graph.query == group[0] for one in looks) else None
 
 
 def _state_text(finding: Finding) -> str:
@@ -151,7 +171,7 @@ def _cured(situation: Situation, view: View, cases: list[_Case], memory: Memory)
     done: list[Option] = []
     costs: dict[Group, Cost] = {}
     while waiting:
-        tried = [(case, cure(view, case.look, case.finding, case.group)) for case in waiting]
+        tried = [(case, _tried(situation, view, memory, case)) for case in waiting]
         able = [(c, found, found.chosen) for c, found in tried if found.chosen is not None]
         if not able:
             decisions += [_decision(situation, c, Verdict.NONE, f.reason, f.considered) for c, f in tried]
@@ -175,17 +195,41 @@ def _cured(situation: Situation, view: View, cases: list[_Case], memory: Memory)
     return decisions, memory
 
 
+def _tried(situation: Situation, view: View, memory: Memory, case: _Case) -> Cure:
+    """Return what to do about a case; of an operator that is shared, for all queries or for the case's alone."""
+    look, group = case.whole, case.group
+    keep = cure(view, look, case.finding, group)
+    if not case.users or case.look.graph.query == group[0]:
+        return keep
+    split = split_off(view, case.look, look, group, factor=catch_up(case.finding, view.settings))
+    link = (case.finding.site, case.finding.to_site)
+    if split is None or split.flows.get(link, 0.0) >= carried(view.looks, link) > 0:
+        return keep
+    kept = None if keep.chosen is None else _cost(situation, view, memory, case, keep.chosen)
+    return weighed(keep, split, kept, _cost(situation, view, memory, case, split))
+
+
 def _cost(situation: Situation, view: View, memory: Memory, case: _Case, option: Option) -> Cost:
     """Return what a cure costs, with the slots and links as they are."""
     free = {site: number - view.reserved.slots.get(site, 0) for site, number in view.slots.items()}
-    look, settings = case.look, view.settings
+    look, settings = case.whole, view.settings
     changed = {change.group for change in option.changes}.intersection(look.graph.groups)
+    demands = {group: demand_of(look, group) for group in changed}
+    if option.shared is not None:
+        both = demand_of(look, option.shared).inputs, demand_of(case.look, option.shared).outputs
+        demands = {option.changes[0].group: Demand(*both)}
+    others = [one for one in case.users if one is not case.look] if option.shared is None else []
+    often = {
+        one.graph.query: every_s(memory.adapted.get(one.graph.query, ()), horizon_s=settings.horizon_s)
+        for one in (case.look, *others)
+    }
     return cost_of(
         option,
-        {group: demand_of(look, group) for group in changed},
+        demands,
         {site: Slots(situation.all_slots.get(site, number), number) for site, number in free.items()},
         view.links,
-        every_s=every_s(memory.adapted.get(look.graph.query, ()), horizon_s=settings.horizon_s),
+        every_s=often.pop(case.look.graph.query),
+        others_every_s=tuple(often.values()),
         alpha=settings.alpha,
     )
 

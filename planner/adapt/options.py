@@ -29,6 +29,8 @@ class Action(Enum):
     """A task less."""
     REPLAN = "re-plan"
     """Other operators, or all operators of the query at other sites."""
+    SPLIT = "split off"
+    """A task of the query's own in the place of one that it shares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ class Option:
     """New tasks begin in the middle of their inputs: that is sooner than sending them what they lack."""
     tree: Tree | None = None
     """Over which sites partials are to go, where other tasks are to combine; None: those that run go on."""
+    shared: Group | None = None
+    """The operator of another query, from which the query is split off; None: it is not."""
 
     @property
     def text(self) -> str:

@@ -1,4 +1,4 @@
-"""Decisions about the number of a merge's parts, and about where sites combine, are carried out."""
+"""Decisions about the number of a merge's parts, where sites combine, and tasks of a query's own are carried out."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from planner.graph.plan import PhysicalPlan
 from planner.handover.model import Step
 from planner.values.trees import Tree
 from tests.unit.master.build import START
+from tests.unit.master.reconcile.test_forks import Forking
 from tests.unit.master.reconcile.test_scales import Scaling
 from tests.unit.master.reconcile.test_swaps import OVER_HUB, Swapping
+from tests.unit.master.world import World
 
 
 async def unasked(record: QueryRecord, tree: Tree | None) -> PhysicalPlan:
     raise AssertionError(record.id)
 
 
-def acting_of(world: Scaling) -> Acting:
+def acting_of(world: World) -> Acting:
     return Acting(world.jobs.handovers, world.lineages, world.queries, unasked)
 
 
@@ -99,3 +101,25 @@ async def test_sites_combine_over_the_site_that_was_decided_on() -> None:
     assert acting.became((world.query, "m1")) == "what combines is started: c1 at us, eu; c2 at hub"
     refused = await acting.act(decision, Graph(world.query, ()), Seen(START), Links({}, {}))
     assert refused == "sites combine as before: " + str(world.place("m1")) + " is moving"
+
+
+async def test_a_query_gets_a_task_of_its_own_that_was_decided_on() -> None:
+    world = Forking()
+    acting = acting_of(world)
+    group, shared = (world.second, "merge"), (world.first, "merge")
+    option = Option(Action.SPLIT, (Change(group, {}, {"us": 1}),), 0.0, 0.0, shared=shared)
+    decision = Decision(world.second, START, Verdict.ACT, "", considered=(Considered(option),))
+    assert await acting.act(decision, Graph(world.second, ()), Seen(START), Links({}, {})) == ""
+    assert acting.moving == {group, shared}
+    refused = await acting.act(decision, Graph(world.second, ()), Seen(START), Links({}, {}))
+    assert refused.startswith("merge stays shared: ")
+    world.hear()
+    assert acting.became(group) == "a task of its own is started at us"
+    await acting.act(decision, Graph(world.second, ()), Seen(START), Links({}, {}))
+    world.jobs.handovers.call_off(world.place, "called off")
+    world.hear()
+    world.hear()
+    assert (await acting.act(decision, Graph(world.second, ()), Seen(START), Links({}, {}))) == ""
+    world.jobs.handovers.call_off(world.place, "called off")
+    world.hear()
+    assert acting.became(group) == "it got no task of its own at us after 0 s: called off"
