@@ -8,10 +8,11 @@ from pathlib import Path
 
 from evidence.provenance import code_at_start
 from simulator.awan import report as awan
+from simulator.nako import report as nako
 from simulator.sana import report as sana
 from simulator.wasp import report as wasp
 
-EVALUATIONS = {"awan": awan.write, "sana": sana.write, "wasp": wasp.write}
+EVALUATIONS = {"awan": awan.write, "sana": sana.write, "wasp": wasp.write, "nako": nako.write}
 
 
 def main() -> int:

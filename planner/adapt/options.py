@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from planner.adapt.assign import Demand, Sites, assign, excess, flows_of, overload
@@ -100,7 +100,7 @@ class Subject:
 
 def link_options(subject: Subject, room: Room) -> Iterator[Option]:
     """Placements of as many tasks, then of the least number of more that fit; nothing that is over a link's share."""
-    number, settings = len(subject.tasks), room.settings
+    number, settings, room = len(subject.tasks), room.settings, in_reach(subject, room)
     if (sites := placed(subject, number, room)) is not None and sites != subject.sites:
         yield option(subject, sites, room)
     for more in range(number + 1, min(number + settings.most_extra, most_of(subject.tasks)) + 1):
@@ -109,9 +109,27 @@ def link_options(subject: Subject, room: Room) -> Iterator[Option]:
             return
 
 
+def in_reach(subject: Subject, room: Room) -> Room:
+    """Return the room without slots at sites to which no task's state can be sent in time.
+
+    State that need not be sent is no reason to leave a site out.
+    """
+    tasks, settings = subject.tasks, room.settings
+    if all(node.late_s is not None for node in tasks):
+        return room
+    each_bytes = sum(subject.look.found.tasks[node.id].state_bytes for node in tasks) / len(tasks)
+    most_s = settings.longest_adapt_s - settings.prepare_s
+
+    def reaches(site: str) -> bool:
+        links = (room.seeds.capacity.get((node.site, site), 0.0) for node in tasks)
+        return not each_bytes or site in subject.sites or any(each_bytes <= most_s * rate for rate in links)
+
+    return replace(room, slots={site: number for site, number in room.slots.items() if reaches(site)})
+
+
 def least_overloaded(subject: Subject, room: Room) -> Option | None:
     """The one site at which the busiest link is least over what it has; None: no site has the slots."""
-    number = len(subject.tasks)
+    number, room = len(subject.tasks), in_reach(subject, room)
     found = [option(subject, {site: number}, room) for site in sorted(room.slots) if room.slots[site] >= number]
     return min(found, key=lambda o: excess(subject.demand, o.changes[0].after, room.links), default=None)
 
