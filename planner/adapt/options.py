@@ -128,10 +128,18 @@ def in_reach(subject: Subject, room: Room) -> Room:
 
 
 def least_overloaded(subject: Subject, room: Room) -> Option | None:
-    """The one site at which the busiest link is least over what it has; None: no site has the slots."""
+    """The one site at which the busiest link is least over what it has; None: no site has the slots, and links to all
+    that the tasks read or feed."""
     number, room = len(subject.tasks), in_reach(subject, room)
-    found = [option(subject, {site: number}, room) for site in sorted(room.slots) if room.slots[site] >= number]
+    sites = (site for site in sorted(room.slots) if room.slots[site] >= number)
+    there = (site for site in sites if _is_linked(subject.demand, site, room))
+    found = [option(subject, {site: number}, room) for site in there]
     return min(found, key=lambda o: excess(subject.demand, o.changes[0].after, room.links), default=None)
+
+
+def _is_linked(demand: Demand, site: str, room: Room) -> bool:
+    """Return whether there is a link for whatever would cross one; it may be full."""
+    return all(room.seeds.capacity.get(pair, 0.0) > 0 for pair in flows_of(demand, {site: 1}))
 
 
 def more_tasks(subject: Subject, number: int, room: Room) -> Option | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 
 from planner.adapt.model import Settings
 from planner.values.adapting import Order
@@ -82,8 +82,8 @@ def _orders(results: dict[Order, list[Result]]) -> str:
                 f"{sum(one.near for one in able) / len(able):.1%}",
                 f"{mean(one.found.moves for one in healed):.2f}",
                 f"{mean(one.best.moves for one in healed if one.best is not None):.2f}",
-                f"{mean(one.found.cost for one in healed):.3f}",
-                f"{mean(one.best.cost for one in healed if one.best is not None):.3f}",
+                f"{median(one.found.cost for one in healed):.3f}",
+                f"{median(one.best.cost for one in healed if one.best is not None):.3f}",
                 str(more),
             ]
         )
@@ -93,9 +93,9 @@ def _orders(results: dict[Order, list[Result]]) -> str:
         "can be healed",
         "healed",
         "near the best",
-        "moves",
+        "moves, mean",
         "of the best",
-        "cost",
+        "cost, median",
         "of the best",
         "healed all the same",
     ]

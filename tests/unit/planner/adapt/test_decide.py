@@ -261,3 +261,11 @@ def _fits(scene: Scene, links: Links, slots: dict[str, int], tasks: int) -> bool
         if all(use < SETTINGS.link_share * links.capacity[pair] for pair, use in uses.items()):
             return True
     return False
+
+
+def test_no_merge_goes_where_no_link_leads() -> None:
+    """The site would take most away from the cut link, and what little comes from b could never get there."""
+    scene = replace(SLOW, sources={"a": 1000.0, "b": 100.0})
+    links = mesh(SITES, 1e6, b_a=0.0, a_hub=50_000.0)
+    found = only(scene.situation(links, {"hub": 1, "a": 1}))
+    assert found.chosen is None
