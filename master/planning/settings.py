@@ -21,7 +21,8 @@ from planner.values.trees import AUTO, OFF, Tree
 BYTES_PER_MB = 1_000_000
 LARGEST_SPLIT_MB = 1_000_000
 LEAST_PATIENCE = timedelta(seconds=10)
-"""What readers have taken they acknowledge with their checkpoints, every five seconds: until then it seems to wait."""
+"""Readers acknowledge with their checkpoints, every five seconds: until then, rows that they have taken seem to
+wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ def merge_parts(settings: Settings) -> int:
 
 
 def degrades(settings: Settings) -> Degrading | None:
-    """How the sources of a query leave rows out; None: they do not.
+    """Return how the sources of a query leave rows out; None: they do not.
 
     Raises:
         InvalidRequestError: other queries may read these sources.

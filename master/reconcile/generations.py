@@ -125,8 +125,8 @@ class Generations:
         """Yield the places that new COMBINEs read, and tasks that are to be shared again, each with the site of one
         that does."""
         for one in self._lineages.values():
-            if one.handover is not None and self._runs(one.place):
-                yield from ((place, site) for site, place in one.handover.reading_shared.items())
+            if one.handover is not None and one.handover.join is not None and self._runs(one.place):
+                yield from ((one.handover.join.shared, site) for site in one.handover.reading_shared)
             found = self.swap(one.place) if self._runs(one.place) else None
             if found is not None:
                 plan, query = found[0].plan, one.place.query

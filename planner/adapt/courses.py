@@ -1,4 +1,4 @@
-"""Which of several operators are acted upon, and in which order: the cheapest first, as long as any is left.
+"""Decides which of several operators are acted upon, and in which order: the cheapest first, as long as any is left.
 
 After each action the rest is looked at anew (Nako, section 5.3 of the source). That order may end where slots and links
 are used up, and an operator is left that would have healed others. Then it is tried what becomes of the rest when
@@ -10,22 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
-from planner.adapt.assign import Demand
 from planner.adapt.costs import Cost, Slots, cost_of, every_s
 from planner.adapt.cures import Cure, catch_up, cure
 from planner.adapt.diagnose import Cause, Finding
 from planner.adapt.memory import Memory
 from planner.adapt.model import Group, Settings
 from planner.adapt.options import Option
-from planner.adapt.shared import split_off, united, weighed
+from planner.adapt.shared import own_demand, split_off, united, users, weighed
 from planner.adapt.situation import Considered, Decision, Situation, Verdict, View
 from planner.adapt.traffic import Look, carried, demand_of, link_uses
 from planner.values.adapting import Order
 from planner.values.links import Pair
 
 MOST_TRIED = 8
-"""Of more operators, only the cheapest goes first: each try looks at all of them again and again."""
+"""With more operators, no other than the cheapest is tried first: each try looks at all of them again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,16 @@ class Case:
     look: Look
     finding: Finding
     group: Group
-    users: tuple[Look, ...] = ()
-    """All queries that need the operator, where there are several."""
+    users: tuple[Look, ...]
+    """All queries that need the operator."""
+    whole: Look
+    """The look at all of them together."""
 
-    @property
-    def whole(self) -> Look:
-        """Return the look at all that needs the operator."""
-        return united(self.users, self.group) if self.users else self.look
+    @classmethod
+    def of(cls, looks: Sequence[Look], look: Look, finding: Finding, group: Group) -> Self:
+        """Return the case of one query among all that are looked at."""
+        sharing = users(looks, group)
+        return cls(look, finding, group, sharing, united(sharing, group) if len(sharing) > 1 else look)
 
     def decision(
         self, situation: Situation, verdict: Verdict, reason: str, considered: tuple[Considered, ...] = ()
@@ -55,18 +58,18 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What is done in a round, one action after the other."""
+    """A sequence of actions in one round."""
 
     decisions: tuple[Decision, ...]
     memory: Memory
     left: int = 0
     """The number of operators of which nothing could be done."""
     costs: tuple[float, ...] = ()
-    """Of the actions."""
+    """The cost of each action."""
 
     @property
     def rank(self) -> tuple[int, int, float]:
-        """The less, the better."""
+        """Return by what courses are compared: the least is best."""
         return self.left, len(self.costs), sum(self.costs)
 
 
@@ -76,7 +79,8 @@ def best_course(situation: Situation, view: View, memory: Memory, cases: Sequenc
     one_is_enough = not best.left and len(best.costs) < 2
     if view.settings.order is not Order.NAKO or one_is_enough or not 2 <= len(cases) <= MOST_TRIED:
         return best
-    courses = (_course(situation, view, memory, cases, first=case) for case in cases)
+    others = (case for case in cases if case.finding is not best.decisions[0].finding)
+    courses = (_course(situation, view, memory, cases, first=case) for case in others)
     return min((best, *courses), key=lambda course: course.rank)
 
 
@@ -121,7 +125,7 @@ def _tried(situation: Situation, view: View, memory: Memory, case: Case) -> Cure
     """Return what to do about a case; of an operator that is shared, for all queries or for the case's alone."""
     look, group = case.whole, case.group
     keep = cure(view, look, case.finding, group)
-    if not case.users or case.look.graph.query == group[0]:
+    if case.look.graph.query == group[0]:
         return keep
     split = split_off(view, case.look, look, group, factor=catch_up(case.finding, view.settings))
     link = (case.finding.site, case.finding.to_site)
@@ -137,10 +141,9 @@ def _cost(situation: Situation, view: View, memory: Memory, case: Case, option: 
     look, settings = case.whole, view.settings
     changed = {change.group for change in option.changes}.intersection(look.graph.groups)
     demands = {group: demand_of(look, group) for group in changed}
+    others = [one for one in case.users if one is not case.look]
     if option.shared is not None:
-        both = demand_of(look, option.shared).inputs, demand_of(case.look, option.shared).outputs
-        demands = {option.changes[0].group: Demand(*both)}
-    others = [one for one in case.users if one is not case.look] if option.shared is None else []
+        demands, others = {option.changes[0].group: own_demand(case.look, look, option.shared)}, []
     often = {
         one.graph.query: every_s(memory.adapted.get(one.graph.query, ()), horizon_s=settings.horizon_s)
         for one in (case.look, *others)

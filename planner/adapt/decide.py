@@ -17,7 +17,7 @@ from planner.adapt.memory import Memory
 from planner.adapt.model import Graph, Group, Links, Role, Settings
 from planner.adapt.options import Option, Subject, one_less
 from planner.adapt.rates import expected_in, rates
-from planner.adapt.shared import shared_target, users
+from planner.adapt.shared import shared_target
 from planner.adapt.situation import Considered, Decision, Reserved, Situation, Verdict, View
 from planner.adapt.traffic import Look, carried, demand_of
 from planner.values.links import Pair
@@ -61,8 +61,7 @@ def decide(situation: Situation, memory: Memory, settings: Settings) -> Round:
                 why = LEFT_TO_PEOPLE.get(one.cause, stays)
                 decisions.append(Decision(query, now, Verdict.NONE, why, one))
             else:
-                sharing = users(looks, group)
-                cases.append(Case(look, one, group, sharing if len(sharing) > 1 else ()))
+                cases.append(Case.of(looks, look, one, group))
     cases = [*cases, *_next_ones(looks, cases, settings)]
     judged = memory.judged([(case.group, case.finding) for case in cases], now, settings)
     view = View(looks, Links(planned, situation.links.latency_s), situation.slots, _reserved(judged.memory), settings)
@@ -138,7 +137,7 @@ def _next_ones(looks: tuple[Look, ...], cases: list[Case], settings: Settings) -
             worst = slow[0].finding
             told = f"it would be slow next: {wanted[group]} tasks are needed for what is to come"
             finding = replace(worst, task=nodes[0].id, site=nodes[0].site, seen=told)
-            yield Case(look, finding, group)
+            yield Case.of(looks, look, finding, group)
 
 
 def _cured(situation: Situation, view: View, cases: list[Case], memory: Memory) -> tuple[list[Decision], Memory]:

@@ -1,4 +1,4 @@
-"""What is done about a query whose way leads through an operator that it shares: all queries go on with the operator
+"""Decides about a query whose way leads through an operator that it shares: all queries go on with the operator
 elsewhere (*keep*), or this one alone with a task of its own (*split*).
 
 Nako, section 5.4 of the source: keeping costs the overhead of every query that shares it; splitting costs that of one
@@ -50,6 +50,11 @@ def united(looks: Sequence[Look], group: Group) -> Look:
     return Look(Graph(group[0], tuple(nodes.values())), Rates(tasks, channels), expected)
 
 
+def own_demand(user: Look, shared: Look, group: Group, *, factor: float = 1.0) -> Demand:
+    """Return what a query's own task would take and give: all inputs of the shared one, and this query's results."""
+    return Demand(demand_of(shared, group, factor=factor).inputs, demand_of(user, group, factor=factor).outputs)
+
+
 def split_off(view: View, user: Look, shared: Look, group: Group, *, factor: float = 1.0) -> Option | None:
     """Return how one query goes on with a task of its own in the place of an operator that it shares.
 
@@ -66,7 +71,7 @@ def split_off(view: View, user: Look, shared: Look, group: Group, *, factor: flo
     late_s = tasks[0].late_s
     if len(tasks) != 1 or late_s is None:
         return None
-    demand = Demand(demand_of(shared, group, factor=factor).inputs, demand_of(user, group, factor=factor).outputs)
+    demand = own_demand(user, shared, group, factor=factor)
     left = replace(view, looks=tuple(_without(one, group) if one is user else one for one in view.looks))
     room = left.room(user, ())
     sites = assign(demand, 1, room.slots, room.links, share=view.settings.link_share)

@@ -301,7 +301,7 @@ class PhysicalPlan:
     adapting: Adapting = Adapting.OFF
     """What may be done about the query while it runs."""
     degrading: Degrading | None = None
-    """How its sources leave rows out that wait for too long; None: they do not."""
+    """The rule by which its sources leave rows out that wait for too long; None: they do not."""
     trees: tuple[TreeCandidate, ...] = ()
     """Where sites combine: the ways of their partials that were weighed."""
 

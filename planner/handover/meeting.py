@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What an epoch of the channel that is joined says."""
+    """An epoch of the channel that is joined, as far as its manifest tells."""
 
     epoch: int
     watermark_us: int | None

@@ -152,12 +152,11 @@ class Handover:
         return self.scaling is not None or self.swap is not None
 
     @property
-    def reading_shared(self) -> Mapping[str, TaskId]:
-        """Return the sites for which the producer of a task that is to be shared keeps what it has, with its place."""
+    def reading_shared(self) -> tuple[str, ...]:
+        """Return the sites for which a task that is to be shared keeps what it has."""
         if self.join is None or self.step is Step.BACK:
-            return {}
-        sites = {self.to_site} if self.step is Step.TAKEN else {self.from_site, self.to_site}
-        return dict.fromkeys(sorted(sites), self.join.shared)
+            return ()
+        return (self.to_site,) if self.step is Step.TAKEN else (self.from_site, self.to_site)
 
     @property
     def step_since(self) -> datetime:

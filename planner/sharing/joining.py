@@ -20,7 +20,7 @@ class Rejoin:
     """A query that is to share a task again."""
 
     place: TaskId
-    """Of the task of its own."""
+    """The place of the task of its own."""
     shared: TaskId
     """The place from which it was split; `place`: it was not."""
     parts: int

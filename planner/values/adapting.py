@@ -29,7 +29,7 @@ class Order(Enum):
 
 
 class Degrade(Enum):
-    """What a query allows where nothing else helps, as `SET allow_degrade = ...` has it."""
+    """The modes of `SET allow_degrade = ...`, for a query that nothing else helps."""
 
     OFF = "off"
     """All rows count."""
@@ -41,9 +41,9 @@ class Degrade(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Degrading:
-    """How the sources of a query leave rows out."""
+    """The rule by which the sources of a query leave rows out."""
 
     how: Degrade
-    """Not OFF."""
+    """It is not OFF."""
     after: timedelta
     """A source leaves rows out when what it reads, or has sent, waits for longer than this."""

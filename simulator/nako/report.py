@@ -1,4 +1,4 @@
-"""What the orders come to in drawn worlds, as a page."""
+"""Writes the page of what the orders come to in drawn worlds."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from simulator.nako.world import CUT, HUB, SITES, World
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a round, or the best choice, comes to."""
+    """The result of a round, or of the best choice."""
 
     healed: bool
     """The link has room for what is left on it."""

@@ -66,11 +66,11 @@ class World:
     loads: tuple[Load, ...]
     links: Links
     slots: Mapping[str, int]
-    """That are free."""
+    """The free ones, by site."""
 
     @property
     def situation(self) -> Situation:
-        """What is seen twenty seconds after the cut, and twenty seconds later."""
+        """Return the queries twenty seconds after the cut, and twenty seconds later."""
         whole = sum(load.rates["a"] for load in self.loads) * ROW_BYTES
         part = min(1.0, self.links.capacity[CUT] / whole)
         before, after = (self._seen(at_s, part) for at_s in (_RUNS_S, _RUNS_S + _SPAN_S))

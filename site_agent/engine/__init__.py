@@ -179,7 +179,7 @@ class Admission:
     event_time: str
     watermark_us: int | None
     share: float = 1.0
-    """So many of these rows, by their event times; the others count as late."""
+    """The share of these rows that is let in, by their event times; the others count as late."""
 
     @property
     def threshold(self) -> int:

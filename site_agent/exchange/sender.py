@@ -39,7 +39,7 @@ class Sender:
         """Raises ChannelRequestError or ChannelError when the request makes no sense."""
         if not request.consumer:
             raise ChannelRequestError("no consumer is named", hint=f"name the reading site, or {CLIENT_CONSUMER!r}")
-        # Where another channel continues this one, a reader may have got further in that one before.
+        # A reader may have got further in the channel that continues this one.
         continued = log.end is not None and bool(log.end.successor_channel)
         if request.from_epoch > log.next_epoch and not request.from_first and not continued:
             raise ChannelError(

@@ -69,7 +69,7 @@ class DeriveTask(Task):
         self._totals = Totals()
         self._through = -1
         self._ahead = 0
-        """By so many is the number of an epoch greater than that of the input's epoch that it is made of."""
+        """The number of an epoch is greater by this than that of the input's epoch that it is made of."""
         self._missed = False
         self._source: ChannelLog | None = None
         self._beside = frozenset(beside)

@@ -63,7 +63,7 @@ class Shedding:
             logger.warning("%s task=%s: rows wait %.1f s", told, self._log.id, behind_s)
 
     def _oldest_s(self, now_s: float) -> float:
-        """When the oldest epoch was published that somebody still waits for."""
+        """Return when the oldest epoch was published that somebody still waits for."""
         while self._published and self._published[0][0] < self._log.readers.awaited_from:
             self._published.popleft()
         return self._published[0][1] if self._published else now_s

@@ -176,7 +176,7 @@ class TakeOver:
     late: bool = False
     """The task begins in the middle of what its predecessor reads: it lacks rows of the windows that were open then."""
     renumbers: bool = False
-    """Of a DERIVE: epochs of the predecessor's channel have other numbers than those of the input."""
+    """Epochs of the predecessor's channel have other numbers than those of the input that a DERIVE makes its own of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,7 +186,7 @@ def test_one_of_two_queries_goes_on_by_itself_and_shares_again_while_rows_come(
     journey.moved_meanwhile([again], left, 8)
     with pytest.raises(selat.StatementError, match="which is shared"):
         calm_client.share_again(query.id, "m1")
-    # What its epochs are made of may move, and so may what makes them.
+    # The shared task may move, and so may the one that makes this query's epochs of it.
     assert isinstance(journey.first, selat.Query)
     journey.moved_meanwhile([calm_client.move_task(journey.first.id, "m1", "asia")], left, 8)
     journey.moved_meanwhile([calm_client.move_task(query.id, "m1", "eu")], left, 8)

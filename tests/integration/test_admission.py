@@ -1,4 +1,4 @@
-"""Which rows of a source are let in on a real Spark, and how they are counted."""
+"""Rows of a source are let in, or not, and counted on a real Spark."""
 
 from __future__ import annotations
 

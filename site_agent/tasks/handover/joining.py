@@ -92,16 +92,18 @@ class Joining:
         return None if watermark_us is None else self._window.last_end_us(watermark_us)
 
     async def _watch(self) -> None:
-        context, heard = self._context, 0
-        spec, join = context.spec, self.join
-        log = await context.router.subscribe(join.channel, join.site, spec.task_id, query_id=spec.query_id)
-        while log.end is None or heard < log.next_epoch:
+        context, spec, join = self._context, self._context.spec, self.join
+        log: ChannelLog | None = None
+        heard = 0
+        while log is None or log.end is None or heard < log.next_epoch:
             try:
+                if log is None:
+                    log = await context.router.subscribe(join.channel, join.site, spec.task_id, query_id=spec.query_id)
                 heard = await self._hear(log, heard)
                 # Before there is an epoch, its standing may say enough.
                 await log.state.wait(heard, or_standing=log.standing is None)
             except (SiteAgentError, OSError) as error:
-                # What an earlier attempt of the merge has acknowledged may go at any moment.
+                # An earlier attempt of the merge has acknowledged epochs, which may go at any moment.
                 logger.warning("heard nothing site=%s task=%s: %s", context.site, spec.task_id, error)
                 await context.clock.sleep(PATIENCE_S)
 
@@ -117,7 +119,7 @@ class Joining:
             found.append(self._of(manifest.standing))
         if upto > 0:
             await context.in_thread(partial(context.router.acknowledge, log.id, context.spec.task_id, upto - 1))
-        # What is out anyhow does not matter any more, but the last epoch says whether the channel is behind.
+        # Epochs before the windows that are out do not matter any more, but the last one tells whether it is behind.
         out_us, known = self._out_us, [*self._said, *found]
         self._said = [one for one in known if out_us is None or (one.end_us or 0) >= out_us] or known[-1:]
         self._tell()

@@ -1,4 +1,4 @@
-"""Which share of its rows a source lets in that has fallen behind."""
+"""A source that has fallen behind lets in a share of its rows."""
 
 from __future__ import annotations
 

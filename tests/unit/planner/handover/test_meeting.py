@@ -1,4 +1,4 @@
-"""Where two channels of the same windows meet."""
+"""Two channels of the same windows meet."""
 
 from __future__ import annotations
 
