@@ -38,6 +38,7 @@ LIMITS_S = {
     "parts": 300,
     "handover": 600,
     "adaptation": 2700,
+    "adaptation_no_share": 2700,
     "placing": 120,
     "state": 900,
     "state_away": 600,
@@ -54,7 +55,7 @@ LIMITS_S = {
     "monitor": 600,
 }
 """In the order of the page; an hour and a quarter to an hour and three quarters together."""
-NEED_ROOT = frozenset({"monitor", "adaptation"})
+NEED_ROOT = frozenset({"monitor", "adaptation", "adaptation_no_share"})
 GRACE_S = 20
 
 

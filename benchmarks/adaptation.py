@@ -6,7 +6,8 @@ Each site is a network namespace with an agent and a JVM of its own. The queries
 benchmark, the top topics of posts, and events of interest. Links carry 1.6 times what the busiest of them is used for
 at first. Then the rate doubles and is restored, the links to the site of the most merges carry half and then all again,
 and a site is down for 60 s; `--settle` seconds lie between two changes. All of it is played twice, with adaptation on
-and off. *Dropping* is the run without adaptation, less the windows that were late by more than 10 s.
+and off; `benchmarks.adaptation_no_share` plays it with queries that are placed without regard to links. *Dropping* is
+the run without adaptation, less the windows that were late by more than 10 s.
 
 A window's delay is the time from its end until its last row came. The processing ratio is the part of the rows born in
 the run that the sources took and no merge refused as late. Needs root; ends after 16 times `--settle` and ten minutes.
@@ -48,6 +49,12 @@ WAN = "adapt"
 SITES = ("us", "eu", "asia", "sa")
 LOST = "asia"
 LOST_S = 60
+NET, NO_SHARE = "net", "no-share"
+"""The modes of sharing with which queries are placed."""
+PLACED = {
+    NET: "Queries are placed by the links' figures (`SET sharing = 'net'`, the default).",
+    NO_SHARE: "Queries are placed without regard to links (`SET sharing = 'no-share'`).",
+}
 ROOM = 1.6
 """Of what the busiest link is used for, each link carries so much."""
 WINDOW_S = 10
@@ -235,11 +242,11 @@ def place(root: Path) -> Iterator[Place]:
         emulations.down(WAN)
 
 
-def run(root: Path, adaptation: str, settle_s: int) -> Run:
+def run(root: Path, adaptation: str, settle_s: int, sharing: str = NET) -> Run:
     """Play the scenario once, with clusters of its own."""
     root.mkdir()
     with place(root) as at:
-        watched = _begin(at.client, adaptation)
+        watched = _begin(at.client, adaptation, sharing)
         say(f"adaptation {adaptation}: {len(watched)} queries run")
         _wait_for_windows(watched)
         link_bytes_per_s = _narrow(at)
@@ -277,7 +284,7 @@ def run(root: Path, adaptation: str, settle_s: int) -> Run:
         return Run(adaptation, tuple(changes), delays, after[0] - before[0], after[1] - before[1], round(born), moves)
 
 
-def _begin(client: selat.Client, adaptation: str) -> dict[str, Watched]:
+def _begin(client: selat.Client, adaptation: str, sharing: str) -> dict[str, Watched]:
     everywhere = ", ".join(f"AT {site}" for site in SITES)
     for name, (preset, columns) in STREAMS.items():
         client.sql(
@@ -289,7 +296,7 @@ def _begin(client: selat.Client, adaptation: str) -> dict[str, Watched]:
         "CREATE TABLE ads (ad_id STRING, campaign_id BIGINT) AT us WITH ('connector' = 'generator', 'rows' = '1000', "
         "'column.ad_id' = 'sequence', 'seed' = '1')"
     )
-    client.sql("SET sharing = 'net'")
+    client.sql(f"SET sharing = '{sharing}'")
     client.sql(f"SET adaptation = '{adaptation}'")
     watched = {}
     for name, text in QUERIES.items():
@@ -377,7 +384,7 @@ def _rank(cell: str) -> int:
     return 10 if cell == "+" else int(cell)
 
 
-def parts_of(runs: Sequence[Run]) -> list[str]:
+def parts_of(runs: Sequence[Run], sharing: str = NET) -> list[str]:
     head = ["run", "processing ratio", "delay, median", "95 %", "most", "rows late", "moves"]
     lines = []
     for each in runs:
@@ -392,7 +399,8 @@ def parts_of(runs: Sequence[Run]) -> list[str]:
     ]
     return [
         f"Four sites in namespaces, {len(QUERIES)} queries with windows of {WINDOW_S} s, {ROWS_PER_S:,} rows/s of each "
-        f"stream at each site; links carry {ROOM} times what the busiest of them is used for at first.",
+        f"stream at each site; links carry {ROOM} times what the busiest of them is used for at first. "
+        f"{PLACED[sharing]}",
         table(head, lines),
         "How long after a change results were late for the last time:",
         table(["change", *(f"adaptation {each.adaptation}" for each in runs)], changes),
@@ -401,17 +409,26 @@ def parts_of(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def main() -> int:
-    parser = make_parser(__doc__)
+def played(sharing: str, description: str | None) -> tuple[list[Run], argparse.Namespace] | None:
+    """Play the changes with each mode; None: the network could not be made, which is told."""
+    parser = make_parser(description)
     parser.add_argument("--settle", type=int, default=120, metavar="S", help="seconds between changes")
     parser.add_argument("--modes", nargs="+", choices=["on", "off"], default=["on", "off"], help="of adaptation")
     arguments: argparse.Namespace = parser.parse_args()
     try:
         with tempfile.TemporaryDirectory(prefix="selat-adaptation-", ignore_cleanup_errors=True) as directory:
-            runs = [run(Path(directory) / mode, mode, arguments.settle) for mode in arguments.modes]
+            root = Path(directory)
+            return [run(root / mode, mode, arguments.settle, sharing) for mode in arguments.modes], arguments
     except (WanError, DevError) as error:
         say(f"{error.message} ({error.hint})")
+        return None
+
+
+def main() -> int:
+    done = played(NET, __doc__)
+    if done is None:
         return 1
+    runs, arguments = done
     found = runs[0]
     findings = {
         "ratio": found.ratio,
