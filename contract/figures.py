@@ -176,6 +176,16 @@ class TaskFigures:
             shown=Shown.SITE,
         )
     )
+    busiest_bin_ratio: float = _rate(
+        Traits(
+            Unit.RATIO,
+            "Of the rows that a merge took in the last minute, the share of its busiest bin; 0 where rows are in no "
+            "bins; of several tasks the greatest.",
+            fold=Fold.GREATEST,
+            metric="selat_task_busiest_bin_ratio",
+            column="busiest_bin",
+        )
+    )
     lag_rows: int = _count(
         Traits(
             Unit.ROWS,

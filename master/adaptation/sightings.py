@@ -100,4 +100,5 @@ def _counters(status: TaskStatus) -> Counters:
         room_s=times["room_s"],
         lag_rows=status.lag_rows,
         state_bytes=status.state_bytes,
+        busiest_bin=status.busiest_bin_ratio,
     )

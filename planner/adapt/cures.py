@@ -23,6 +23,7 @@ from planner.adapt.options import (
     more_tasks,
     most_of,
 )
+from planner.adapt.rates import busiest_bin
 from planner.adapt.replan import replan
 from planner.adapt.scale import TrueRates, scaled
 from planner.adapt.situation import Considered, View
@@ -76,7 +77,7 @@ def cure(view: View, look: Look, finding: Finding, group: Group) -> Cure:
 
 def needed(look: Look, load: float) -> Mapping[Group, int]:
     """How many tasks each operator needs, all in one pass from the sources; operators behind one of which no true rate
-    is known are missing."""
+    is known are missing. Those that no number would help keep theirs."""
     graph = look.graph
     sources: dict[Group, float] = {}
     operators: dict[Group, TrueRates] = {}
@@ -93,7 +94,8 @@ def needed(look: Look, load: float) -> Mapping[Group, int]:
         if above and found is not None and all(one in sources or one in operators for one in above):
             operators[group] = found
             edges += [(one, group) for one in above]
-    return scaled(operators, edges, sources, load=load).tasks
+    wanted = scaled(operators, edges, sources, load=load)
+    return {g: len(graph.tasks(g)) if g in wanted.undivided else number for g, number in wanted.tasks.items()}
 
 
 def _true_rates(look: Look, tasks: Sequence[Node]) -> TrueRates | None:
@@ -101,7 +103,8 @@ def _true_rates(look: Look, tasks: Sequence[Node]) -> TrueRates | None:
     live = [(one.true_in_per_s, one.selectivity or 0.0) for one in seen if one.true_in_per_s]
     if not live:
         return None
-    return TrueRates(sum(r for r, _ in live), sum(r * part for r, part in live), len(live))
+    busiest = busiest_bin(seen)
+    return TrueRates(sum(r for r, _ in live), sum(r * part for r, part in live), len(live), busiest)
 
 
 def _of_compute(view: View, look: Look, group: Group) -> Cure:

@@ -10,7 +10,8 @@ before the bottleneck. Rules in this order; `queue` is rows of some seconds of t
     (victims)  no queue waits at the task, or it waits for room: never named
     sink       a queue before it
     starved    a queue, and much of the time neither work nor a wait with a name: garbage collection, or no CPU
-    skew       a queue, busy, offered far more than its siblings, which are not busy
+    skew       a queue, busy, and a bin of its rows is too much for one task; or, where its bins are not known,
+               offered far more than its siblings, which are not busy
     compute    a queue, and busy; `slots` where no site has a free one
     unknown    a queue, and none of these; nothing is done about it
 """
@@ -24,6 +25,7 @@ from statistics import mean
 
 from planner.adapt.model import Edge, Graph, Node, Role, Settings
 from planner.adapt.rates import Condition, Rates, TaskRates
+from planner.adapt.scale import is_undivided
 from planner.graph.ids import TaskId
 
 
@@ -182,13 +184,22 @@ def _of_task(graph: Graph, found: Rates, node: Node, due: float, settings: Setti
         return Cause.STARVED, f"{waits}; {seen.slot:.0%} of the time it waits for a slot or a CPU"
     if seen.useful > settings.busy:
         told = f"{waits}; it works {seen.useful:.0%} of the time"
+        if _is_undivided(seen, due, settings):
+            return Cause.SKEW, f"{told}, and {seen.busiest_bin:.0%} of its rows are in one bin"
         return (Cause.SKEW if _is_skewed(graph, found, node, settings) else Cause.COMPUTE), told
     return Cause.UNKNOWN, f"{waits}, but it works only {seen.useful:.0%} of the time"
 
 
+def _is_undivided(seen: TaskRates, due: float, settings: Settings) -> bool:
+    """Return whether the busiest bin of a task would be too much for a task of its own."""
+    rate = seen.true_in_per_s
+    return rate is not None and is_undivided(due / rate, seen.busiest_bin, load=settings.load)
+
+
 def _is_skewed(graph: Graph, found: Rates, node: Node, settings: Settings) -> bool:
+    """Return whether a task has much more to do than its siblings, where nobody knows the rows of its bins."""
     siblings = [other for other in graph.tasks(node.group) if other.id != node.id]
-    if not siblings or node.role is not Role.OPERATOR:
+    if not siblings or node.role is not Role.OPERATOR or found.tasks[node.id].busiest_bin:
         return False
     offered = {n.id: _offered(found, n) for n in (node, *siblings)}
     busiest = max(_useful(found.tasks[n.id]) for n in siblings)

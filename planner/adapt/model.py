@@ -86,6 +86,8 @@ class Counters:
     lag_rows: int | None = None
     """SOURCE: rows that are outside and not taken. Not a total."""
     state_bytes: int = 0
+    busiest_bin: float = 0.0
+    """The share of the rows, lately taken, that are in one bin; 0: they are in no bins. Not a total."""
 
 
 @dataclass(frozen=True, slots=True)

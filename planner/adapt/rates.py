@@ -7,7 +7,7 @@ behind the bottleneck, and before it, say nothing of what there is to do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -56,6 +56,8 @@ class TaskRates:
     behind_rows: int = 0
     """SOURCE: rows that are outside and not taken."""
     state_bytes: int = 0
+    busiest_bin: float = 0.0
+    """The share of what it takes that is in one bin, which one task has to take; 0: not known."""
 
     @property
     def selectivity(self) -> float | None:
@@ -119,6 +121,12 @@ def expected_in(graph: Graph, found: Rates) -> Mapping[TaskId, float]:
             # A task that took nothing gives nothing out, as far as anybody knows.
             out[node.id] = taken * (seen.selectivity or 0.0)
     return expected
+
+
+def busiest_bin(tasks: Sequence[TaskRates]) -> float:
+    """Return the share of what the parallel tasks of an operator take that is in one bin; 0: not known."""
+    taken = sum(task.in_per_s for task in tasks)
+    return max(task.busiest_bin * task.in_per_s for task in tasks) / taken if taken > 0 else 0.0
 
 
 def share_of(graph: Graph, found: Rates, edge: Edge) -> float:
@@ -188,6 +196,7 @@ def _between(node: Node, first: Counters, last: Counters) -> TaskRates:
         arrived_per_s=arrived_per_s,
         behind_rows=behind,
         state_bytes=last.state_bytes,
+        busiest_bin=last.busiest_bin,
     )
 
 

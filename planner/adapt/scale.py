@@ -3,6 +3,10 @@
 target of an operator   sum over upstream of their ideal outputs
 tasks                   ceil(target / (true rate of all its tasks / their number))
 ideal output            output over input, times the target; of a source, what arrives outside
+
+DS2 takes rows to be divided evenly. Parallel tasks are ranges of bins here, and no bin is divided: where it is known
+how many rows the busiest bin has, the task that has it is to keep up, too. Where that bin alone is too much for a task,
+no number is enough.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import Generic, TypeVar
+
+from planner.values.names import BINS
 
 Name = TypeVar("Name", bound=Hashable)
 
@@ -26,6 +32,8 @@ class TrueRates:
     rows_in_per_s: float
     rows_out_per_s: float
     tasks: int
+    busiest_bin: float = 0.0
+    """The share of the rows that are in one bin; 0: not known."""
 
     @classmethod
     def of(cls, instances: Collection[tuple[float, float, float]]) -> TrueRates | None:
@@ -45,6 +53,8 @@ class Scaled(Generic[Name]):
     """The same before it was made whole."""
     targets: Mapping[Name, float]
     """Rows per second that each has to take."""
+    undivided: frozenset[Name] = frozenset()
+    """Those whose busiest bin is too much for a task of its own; `tasks` is what would do if rows were even."""
 
 
 def scaled(
@@ -76,9 +86,38 @@ def scaled(
         targets[name] = target
         wanted[name] = target / (found.rows_in_per_s / found.tasks)
         out[name] = found.rows_out_per_s / found.rows_in_per_s * target
-    return Scaled({name: tasks_for(value, load=load) for name, value in wanted.items()}, wanted, targets)
+    busiest = {name: operators[name].busiest_bin for name in wanted}
+    return Scaled(
+        {name: tasks_for(value, load=load, busiest_bin=busiest[name]) for name, value in wanted.items()},
+        wanted,
+        targets,
+        frozenset(name for name, value in wanted.items() if is_undivided(value, busiest[name], load=load)),
+    )
 
 
-def tasks_for(wanted: float, *, load: float = 1.0) -> int:
-    """So many tasks as a whole number, one at least."""
-    return max(1, math.ceil(wanted / load - _NOISE))
+def tasks_for(wanted: float, *, load: float = 1.0, busiest_bin: float = 0.0) -> int:
+    """Return so many tasks as a whole number, one at least; more where rows are uneven, if more are enough."""
+    even = max(1, math.ceil(wanted / load - _NOISE))
+    if not busiest_bin or is_undivided(wanted, busiest_bin, load=load):
+        return even
+    return next(n for n in range(min(even, BINS), BINS + 1) if _keeps_up(largest_part(n, busiest_bin) * wanted, load))
+
+
+def is_undivided(wanted: float, busiest_bin: float, *, load: float = 1.0) -> bool:
+    """Return whether the busiest bin is too much for a task that has no other."""
+    return not _keeps_up(busiest_bin * wanted, load)
+
+
+def largest_part(tasks: int, busiest_bin: float) -> float:
+    """Return the share of the rows that the task with the busiest bin has, if all other bins are alike.
+
+    Raises ValueError for more tasks than bins.
+    """
+    if not 1 <= tasks <= BINS:
+        raise ValueError(f"{tasks} tasks for {BINS} bins")
+    others = math.ceil(BINS / tasks) - 1
+    return busiest_bin + others * (1 - busiest_bin) / (BINS - 1)
+
+
+def _keeps_up(tasks: float, load: float) -> bool:
+    return tasks <= load * (1 + _NOISE)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,8 @@ class PortBatch:
     rows: int
     idle: bool = False
     """All channels that have not ended are idle: the watermark stays until one of them has rows."""
+    rows_by_bin: Mapping[int, int] = field(default_factory=dict)
+    """Of rows in bins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +308,8 @@ class Port:
             for pick, (_, table) in zip(picks, read, strict=True)
             if table is not None
         ]
-        return self._batch(taken, bool(picks or ending))
+        batch = self._batch(taken, bool(picks or ending))
+        return None if batch is None else replace(batch, rows_by_bin=_rows_by_bin(picks, read))
 
     async def _give_up(self, state: InputState) -> None:
         """Release a channel that this reader will not read."""
@@ -422,6 +426,15 @@ def _rows_of(pick: Pick) -> tuple[EpochManifest, pa.Table | None]:
         values, counts = [item.bin for item in own], [item.rows for item in own]
         rows = rows.append_column(BIN_COLUMN, pa.array(np.repeat(np.array(values, np.int64), counts)))
     return manifest, rows if rows.num_rows else None
+
+
+def _rows_by_bin(picks: Sequence[Pick], read: Sequence[tuple[EpochManifest, pa.Table | None]]) -> Mapping[int, int]:
+    rows: Counter[int] = Counter()
+    for pick, (manifest, _) in zip(picks, read, strict=True):
+        bins = pick.state.source.bins
+        for item in select_bins(manifest.bins, bins) if bins else manifest.bins:
+            rows[item.bin] += item.rows
+    return rows
 
 
 def _waiting_rows(state: InputState) -> int:

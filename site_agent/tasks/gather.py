@@ -227,5 +227,6 @@ class GatheringTask(PortTask):
                 emission.size_bytes,
                 held_bytes=self._held_bytes,
                 operators=emission.operators,
+                rows_by_bin=batch.rows_by_bin,
             )
         )

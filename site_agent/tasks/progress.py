@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from contract.figures import TaskFigures
@@ -77,6 +77,8 @@ class Sample:
     operators: tuple[OperatorRows, ...] = ()
     waited_s: float = 0.0
     """How long its work waited for a slot, and in the slot for a CPU."""
+    rows_by_bin: Mapping[int, int] = field(default_factory=dict)
+    """Of the rows that it took, those in bins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,8 @@ class Progress:
         self._waited_s = self._disk_s = 0.0
         self._times = Times()
         self._operators: dict[tuple[str, int], int] = {}
+        self._rows_by_bin: Counter[int] = Counter()
+        """Sum over the samples."""
 
     def enter(self, state: TaskState, reason: str = "") -> None:
         self.state, self.reason = state, reason
@@ -185,6 +189,7 @@ class Progress:
         self.epochs += 1
         self.timed(sample.busy_s)
         self._samples.append(sample)
+        self._rows_by_bin.update(sample.rows_by_bin)
         for place, rows in _by_place(sample.operators).items():
             self._operators[place] = self._operators.get(place, 0) + rows
         self._forget(sample.at_s)
@@ -200,6 +205,7 @@ class Progress:
             "bytes_out_per_s": sum(s.bytes_out for s in self._samples) / span_s,
             "busy_ratio": min(1.0, sum(s.busy_s for s in self._samples) / span_s),
             "waiting_ratio": min(1.0, sum(s.waited_s for s in self._samples) / span_s),
+            "busiest_bin_ratio": max(self._rows_by_bin.values(), default=0) / max(1, self._rows_by_bin.total()),
         }
 
     def operators(self, now_s: float) -> tuple[OperatorStatus, ...]:
@@ -225,7 +231,7 @@ class Progress:
 
     def _forget(self, now_s: float) -> None:
         while self._samples and self._samples[0].at_s < now_s - RATE_WINDOW_S:
-            self._samples.popleft()
+            self._rows_by_bin.subtract(self._samples.popleft().rows_by_bin)
 
 
 def _by_place(operators: tuple[OperatorRows, ...]) -> dict[tuple[str, int], int]:

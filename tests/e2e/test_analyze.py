@@ -55,6 +55,8 @@ def _check(measured: dict[str, Any]) -> None:
     assert merge["spread"] is None
     (task,) = merge["tasks"]
     assert task["rows_out"] > 0
+    # There is one page.
+    assert task["busiest_bin_ratio"] == 1.0
     links = {(link["from"], link["to"]): link for link in measured["links"]}
     assert set(links) == {("asia", "us"), ("eu", "us")}
     assert all(link["bytes"] > 0 and link["expected_bytes_per_s"] > 0 for link in links.values())

@@ -123,7 +123,7 @@ def test_the_text_has_every_part() -> None:
     lines = [" ".join(line.split()) for line in text.splitlines()]
 
     assert lines[0] == f"Query {QUERY_ID} (top), running for 5.0 min"
-    counts = "0 1,000 100 4 0 0 0 B 50.0/s 0.0/s 0 B/s 50% 0% 0 0.0 s 0 0.0 s 0 0 B 300 B 0 B 0 B 0 0"
+    counts = "0 1,000 100 4 0 0 0 B 50.0/s 0.0/s 0 B/s 50% 0% 0% 0 0.0 s 0 0.0 s 0 0 B 300 B 0 B 0 B 0 0"
     counts += " 0.0 s" * 5
     assert f"us running {counts} 2026-01-01 00:04:53, 7.0 s behind" in lines
     assert "us Filter 400 50.0/s 20.0/s" in lines

@@ -54,6 +54,21 @@ def test_a_hot_key() -> None:
     assert named(scene) == [(Cause.SKEW, "q.m1.p0")]
 
 
+@pytest.mark.parametrize("busiest_bin", [0.05, 0.4, 0.9])
+def test_a_bin_with_most_of_the_rows_is_told_from_want_of_tasks(busiest_bin: float) -> None:
+    """The merge needs a little more than a core; a bin with 90 % of the rows is more than a task is to take."""
+    scene = Scene(each_s=0.0007, behind={0: 30000})
+    (found,) = causes(scene.changed(scene.merge(), busiest_bin=busiest_bin))
+    assert found.cause is (Cause.SKEW if busiest_bin == 0.9 else Cause.COMPUTE)
+    assert ("90% of its rows are in one bin" in found.seen) is (busiest_bin == 0.9)
+
+
+def test_of_parts_with_known_bins_only_a_bin_is_skew() -> None:
+    """A part that is offered more than its siblings has several bins to give away."""
+    scene = Scene(merges=("hub",) * 4, shares=(0.7, 0.1, 0.1, 0.1), each_s=0.0007, behind={0: 30000})
+    assert named(scene.changed(scene.merge(), busiest_bin=0.1)) == [(Cause.COMPUTE, "q.m1.p0")]
+
+
 def test_a_slow_disk_a_starved_site_and_a_queue_without_a_name() -> None:
     scene = Scene(behind={0: 30000})
     assert named(scene.changed(scene.merge(), disk_s=SETTINGS.interval_s * 0.4)) == [(Cause.DISK, "q.m1.p0")]

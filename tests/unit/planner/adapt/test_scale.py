@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.adapt.scale import TrueRates, scaled, tasks_for
+from planner.adapt.scale import TrueRates, is_undivided, largest_part, scaled, tasks_for
+from planner.values.names import BINS
 
 
 def rates(taken: float, given: float, tasks: int = 1) -> TrueRates:
@@ -86,3 +88,30 @@ def test_the_least_number_that_keeps_up(target: float, each: float, tasks: int, 
 
 def test_one_task_at_least() -> None:
     assert (tasks_for(0.0), tasks_for(1.0 + 1e-12), tasks_for(5.0)) == (1, 1, 5)
+
+
+@given(st.floats(0.1, 30), st.floats(1 / BINS, 1.0), st.floats(0.5, 1.0))
+def test_uneven_rows_need_the_least_number_whose_largest_part_keeps_up(
+    wanted: float, busiest: float, load: float
+) -> None:
+    """The bins are dealt out in ranges, the busiest one among them; every number is tried."""
+    others = (1 - busiest) / (BINS - 1)
+
+    def largest(tasks: int) -> float:
+        widest = max((n + 1) * BINS // tasks - n * BINS // tasks for n in range(tasks))
+        return busiest + (widest - 1) * others
+
+    assert all(abs(largest_part(n, busiest) - largest(n)) < 1e-9 for n in range(1, BINS + 1))
+    enough = [n for n in range(1, BINS + 1) if largest(n) * wanted <= load + 1e-8]
+    found = scaled({"o": TrueRates(1.0, 0.0, 1, busiest)}, [("s", "o")], {"s": wanted}, load=load)
+    if is_undivided(wanted, busiest, load=load):
+        assert (found.undivided, found.tasks["o"]) == (frozenset({"o"}), tasks_for(wanted, load=load))
+    else:
+        # No fewer than even rows would need, whatever floats make of a limit.
+        assert found.undivided == frozenset()
+        assert found.tasks["o"] == max(enough[0], min(BINS, tasks_for(wanted, load=load)))
+
+
+def test_more_tasks_than_bins_have_no_largest_part() -> None:
+    with pytest.raises(ValueError, match="65 tasks for 64 bins"):
+        largest_part(BINS + 1, 0.5)

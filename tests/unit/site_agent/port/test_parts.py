@@ -54,6 +54,7 @@ async def test_parts_take_the_rows_of_their_bins_and_all_epochs(router: Router) 
     first, second = [await taken(port) for port in ports]
     assert (numbers(first), numbers(second)) == ([5, 5, 31], [40, 32, 63])
     assert [(b.watermark_us, b.cursors) for b in (first, second)] == [(30, {"a": 3})] * 2
+    assert (first.rows_by_bin, second.rows_by_bin) == ({5: 2, 31: 1}, {32: 1, 40: 1, 63: 1})
     # A slice would hold the rows of the other part as well.
     assert sum(table.get_total_buffer_size() for table in first.tables) == 3 * 8
 

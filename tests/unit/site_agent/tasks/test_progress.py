@@ -43,6 +43,16 @@ def test_delays_of_windows_add_up() -> None:
     assert (found.emit_delay_s, found.emissions, found.emit_delays_s) == (0.0, 3, 5.5)
 
 
+def test_the_busiest_bin_is_that_of_the_last_minute() -> None:
+    progress = Progress(0.0)
+    assert progress.figures(0.5).busiest_bin_ratio == 0.0
+    progress.epoch_done(Sample(1.0, 0.1, 100, 0, 0, rows_by_bin={7: 80, 8: 20}))
+    progress.epoch_done(Sample(50.0, 0.1, 40, 0, 0, rows_by_bin={8: 30, 9: 10}))
+    assert progress.figures(50.0).busiest_bin_ratio == 80 / 140
+    assert progress.figures(100.0).busiest_bin_ratio == 30 / 40
+    assert progress.figures(120.0).busiest_bin_ratio == 0.0
+
+
 def test_no_epoch_means_no_rate() -> None:
     assert rates(Progress(0.0), 10.0) == (0.0, 0.0, 0.0, 0.0)
 
