@@ -11,7 +11,7 @@ from planner.bind.scope import Member, Scope, resolve, unknown_column
 from planner.bind.settled import settle_calls
 from planner.bind.windowkeys import CALENDAR, CUMULATIVE, WINDOW_FIELDS, Windows
 from planner.functions.traits import CUMULATE, TIME_UNIT_FUNCTIONS, WINDOW, WINDOWS
-from planner.graph.expressions import enclosed, is_aggregate, placed, replace_each
+from planner.graph.expressions import enclosed, first_of, is_aggregate, placed, replace_each
 from planner.sql.dialect import exp, offset_of, parts_of, render
 from planner.sql.intervals import format_interval, format_windows, pane_of, parse_interval
 from planner.sql.refusals import check_unit, function_name, refuse
@@ -231,12 +231,12 @@ def window_of(call: exp.Expr, scope: Scope) -> Window:
     if len(arguments) not in (2, 3, 4):
         message = "window needs a length" if len(arguments) < 2 else "window has a length, a slide and an offset"
         raise refuse(call, source, message, f"{form} is possible, with a slide {form[:-1]}, '5 seconds').")
-    stream = _stream_of(call, scope, form)
+    time = _any_event_time(call, scope) or event_time_of(_stream_of(call, scope, form))
     lengths = [length_of(argument, call, scope) for argument in arguments[1:3]]
     length, slide = lengths[0], lengths[-1]
     _check_slide(arguments[len(lengths)], call, scope, length, slide)
     offset = _offset_of(arguments[3], call, scope) % slide if len(arguments) > 3 else timedelta(0)
-    return Window(_call(event_time_of(stream), length, slide, offset), length, slide, offset)
+    return Window(_call(time, length, slide, offset), length, slide, offset)
 
 
 def _cumulative(call: exp.Expr, scope: Scope) -> Window:
@@ -257,6 +257,22 @@ def _cumulative(call: exp.Expr, scope: Scope) -> Window:
         return Window(_call(time, length, length, timedelta(0)), length, length)
     texts = [exp.Literal.string(format_interval(part)) for part in (length, step)]
     return Window(exp.Anonymous(this=CUMULATE, expressions=[time, *texts]), length, step)
+
+
+def _any_event_time(call: exp.Expr, scope: Scope) -> exp.Expr | None:
+    """Return the event time of whichever stream has a row, where that is the first argument: coalesce(a.ts, b.ts)."""
+    first = call.expressions[0]
+    if function_name(first) != "coalesce" or not scope.nullable:
+        return None
+    columns = [resolve(scope, parts_of(c)) or c for c in first.find_all(exp.Column) if "bound" not in c.meta]
+    columns = columns or list(first.find_all(exp.Column))
+    named = all(any(is_event_time(column, stream) for column in columns) for stream in scope.streams)
+    return any_event_time_of(scope) if named and len(columns) == len(scope.streams) else None
+
+
+def any_event_time_of(scope: Scope) -> exp.Expr:
+    """Return the event time of whichever stream has a row, all streams in the order of the scope."""
+    return first_of([event_time_of(stream) for stream in scope.streams])
 
 
 def _stream_of(call: exp.Expr, scope: Scope, form: str) -> Member:

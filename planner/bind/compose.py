@@ -272,10 +272,11 @@ class Composer:
             raise refuse(select.args[LATERALS][0], source, message, "Use it in the sub-query, before aggregating.")
         queries = [branches[0]]
         members = [(rows_member(derived.name, layer_view(branches[0]), branches[0]), derived.item)]
-        for item in from_items(select)[1:]:
-            name, query = self._window_rows(item, derived.name, place)
+        for join in select.args.get("joins") or []:
+            name, query = self._window_rows(join.this, derived.name, place)
             queries.append(query)
-            members.append((rows_member(name, self._gathered.next_table(), query), item))
+            member = rows_member(name, self._gathered.next_table(), query)
+            members.append((replace(member, hidden=bool(only_of(join))), join.this))
             self._gathered.note(name, f"joined to the rows of {derived.name} by the merge, window by window")
         scope = scope_of(members, select, source, self._gathered.catalog.functions)
         found = with_layer(queries, select, scope, renamed=place.renamed)

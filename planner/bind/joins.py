@@ -9,13 +9,12 @@ from planner.bind.binder import Binder
 from planner.bind.calls import function_calls
 from planner.bind.scope import Member, Scope, unknown_column
 from planner.bind.selects import Join
-from planner.bind.streamjoins import same_window
+from planner.bind.streamjoins import check_is_within_window, same_window
 from planner.bind.subqueries import OF_WHERE
 from planner.graph.expressions import conjuncts, first_aggregate, placed, views_of
 from planner.sql.dialect import exp, offset_of
-from planner.sql.refusals import refuse
+from planner.sql.refusals import JOIN_HINT, refuse
 
-ONLY_HINT = "Over tables they are possible; streams are joined by JOIN and LEFT JOIN in equal windows."
 EQUALITY_HINT = "Say which rows match: ON stream.x = other.y, or USING (x)."
 
 
@@ -51,21 +50,29 @@ def only_of(join: exp.Expr) -> str:
 
 
 def _bind_join(join: exp.Join, scope: Scope, by_equality: bool) -> Join:
-    member = scope.members[-1]
-    if only := only_of(join):
-        if member.is_stream:
-            message = (
-                f"{member.relation.name} is a stream: {only} JOIN, IN and EXISTS over streams are not possible yet"
-            )
-            raise refuse(join.this, scope.source, message, ONLY_HINT)
+    member, only = scope.members[-1], only_of(join)
+    _check_side(join, scope)
+    if only and not member.is_stream:
         return Join(member, left=False, on=conditions(join, scope), only=only)
-    equal, found = same_window(conditions(join, scope), scope, at=place_of(join))
+    found = conditions(join, scope)
+    if OF_WHERE in join.meta and member.is_stream:
+        check_is_within_window(found, scope, at=join.this)
+    equal, found = same_window(found, scope, at=place_of(join))
     needed = by_equality or member.is_stream
     if needed and not any(is_equality(conjunct, member.view) for conjunct in found):
         raise refuse(
             place_of(join), scope.source, f"the join with {member.alias} has no equality of columns", EQUALITY_HINT
         )
-    return Join(member, is_left(join), found, equal)
+    return Join(member, is_left(join) and not only, found, equal, only=only, right=is_right(join))
+
+
+def _check_side(join: exp.Join, scope: Scope) -> None:
+    """Refuse rows of a table without a match: nobody knows before the end of the stream that they are without one."""
+    if is_right(join) and not (scope.stream.is_stream and scope.members[-1].is_stream):
+        message = (
+            f"{side_of(join)} JOIN with a table is not possible: its rows without a match are known only at the end"
+        )
+        raise refuse(join.this, scope.source, message, JOIN_HINT)
 
 
 def conditions(join: exp.Join, scope: Scope) -> tuple[exp.Expr, ...]:
@@ -76,6 +83,9 @@ def conditions(join: exp.Join, scope: Scope) -> tuple[exp.Expr, ...]:
         UnknownColumnError: at a name that means nothing there.
     """
     names, on = join.args.get("using") or [], join.args.get("on")
+    if names and is_right(join):
+        message = f"USING is not possible in a {side_of(join)} JOIN: either side may lack the column"
+        raise refuse(names[0], scope.source, message, "Write ON a.x = b.x, and select coalesce(a.x, b.x).")
     if names:
         return tuple(_using(name, scope) for name in names)
     found = conjuncts(Binder(scope).bind(on)) if on is not None else ()
@@ -83,25 +93,35 @@ def conditions(join: exp.Join, scope: Scope) -> tuple[exp.Expr, ...]:
         aggregate = first_aggregate(conjunct)
         if aggregate is not None:
             raise refuse(aggregate, scope.source, "an aggregate is not possible in ON", "Use HAVING.")
-        if is_left(join):
+        if side_of(join):
             _check_functions(conjunct, scope.members[-1], scope)
     return found
 
 
+def side_of(join: exp.Join) -> str:
+    """Return LEFT, RIGHT, FULL, or empty."""
+    return (join.args.get("side") or "").upper()
+
+
 def is_left(join: exp.Join) -> bool:
-    """Whether rows without a match are kept."""
-    return (join.args.get("side") or "").upper() == "LEFT"
+    """Whether left rows without a match are kept."""
+    return side_of(join) in ("LEFT", "FULL")
+
+
+def is_right(join: exp.Join) -> bool:
+    """Whether rows of the right side without a match are kept."""
+    return side_of(join) in ("RIGHT", "FULL")
 
 
 def _check_functions(conjunct: exp.Expr, member: Member, scope: Scope, at: exp.Expr | None = None) -> None:
-    """Refuses a Python function of both sides in ON of a LEFT join.
+    """Refuses a Python function of both sides in ON of an outer join.
 
     Spark computes it only behind an inner join, and refuses an outer join only when the query runs.
     """
     for call in function_calls(conjunct, scope.functions):
         views = views_of(call)
         if member.view in views and len(views) > 1:
-            message = "a Python function of both sides is not possible in ON of a LEFT JOIN"
+            message = "a Python function of both sides is not possible in ON of an outer join"
             hint = "Give it columns of one side, as in ON f(a.x) = g(b.y), or use an inner join."
             raise refuse(at or call, scope.source, message, hint)
 
@@ -113,7 +133,7 @@ def check_on(joins: Iterable[Join], scope: Scope, *, at: exp.Expr) -> None:
         UnsupportedSqlError: at `at`, when a condition calls a Python function that is not possible there.
     """
     for join in joins:
-        for conjunct in join.on if join.left else ():
+        for conjunct in join.on if join.left or join.right else ():
             _check_functions(conjunct, join.member, scope, at)
 
 

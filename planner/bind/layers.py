@@ -17,13 +17,13 @@ from planner.bind.groupingsets import check_grouping_calls, has_sets
 from planner.bind.outputs import bind_outputs
 from planner.bind.rollup import bind_rollup, rolled_up
 from planner.bind.scope import Member, Scope
-from planner.bind.selects import Layer, Rollup, StreamSelect
+from planner.bind.selects import Layer, Rollup, StreamSelect, WindowRows
 from planner.bind.topk import bind_top_k
 from planner.bind.windowkeys import Windows, part_of_window
 from planner.bind.windowparts import start_within, with_window
 from planner.bind.windowrows import bind_window_rows
 from planner.functions.traits import RANKS
-from planner.graph.expressions import conjuncts, first_aggregate, ordered_by, ties
+from planner.graph.expressions import conjuncts, first_aggregate, first_of, ordered_by, ties
 from planner.graph.operators import Aggregate, Alias, Filter, Join, Named, Operator, Project, Scan, TopK
 from planner.relations.catalog import Column, Relation, RelationKind
 from planner.sql.dialect import exp, name_node
@@ -81,9 +81,10 @@ def with_layer(
         for member, found in zip(scope.members, parts, strict=True)
     ]
     joins = bind_window_rows(select, scope, queries, windows)
-    usable = dict(windows[0])
+    usable: Windows = windows[0]
     for join, found in zip(joins, windows[1:], strict=True):
-        usable |= {} if join.left else found
+        usable = _usable(join, usable, found)
+    scope = replace(scope, members=tuple(member for member in scope.members if not member.hidden))
     rollup = bind_rollup(select, scope, usable, first)
     if rollup is not None:
         first = rolled_up(first, rollup.window)
@@ -91,6 +92,16 @@ def with_layer(
     binder = Binder(scope, window=rollup.window if rollup else None, window_columns=usable)
     layer = _bind(select, binder, usable, rollup, renamed=renamed)
     return replace(first, layers=(*first.layers, replace(layer, joins=joins)))
+
+
+def _usable(join: WindowRows, left: Windows, right: Windows) -> Windows:
+    """Return the expressions that are the window, or a part of it, in all joined rows."""
+    if join.right and join.left:
+        pairs = ((one, part, other) for one, part in left.items() for other, its in right.items() if its == part)
+        return {first_of((one, other)): part for one, part, other in pairs}
+    if join.right:
+        return right
+    return left if join.keeps_unmatched or join.only else {**left, **right}
 
 
 def _bind(
@@ -156,7 +167,7 @@ def over_rows(layer: Layer, rows: Operator, joined: Mapping[str, Operator]) -> O
     found: Operator = Alias(rows, layer.view)
     for join in layer.joins:
         view = join.member.view
-        found = Join(found, Alias(joined[view], view), join.left, _over(layer, join.on))
+        found = Join(found, Alias(joined[view], view), join.left, _over(layer, join.on), join.only, join.right)
     if layer.where:
         found = Filter(found, _over(layer, layer.where))
     items = tuple(Named(output.name, _made(layer, output.expression)) for output in layer.outputs)

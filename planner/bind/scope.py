@@ -71,6 +71,8 @@ class Scope:
     """Lower-case names of columns of USING: without a qualifier they mean the left side's."""
     functions: Mapping[str, Function] = field(default_factory=dict)
     """Python functions that can be called, by lower-case name."""
+    nullable: frozenset[str] = frozenset()
+    """Views of streams whose columns an outer join of the SELECT fills with NULL."""
 
     @property
     def stream(self) -> Member:
@@ -79,6 +81,13 @@ class Scope:
     @property
     def streams(self) -> tuple[Member, ...]:
         return tuple(m for m in self.members if m.is_stream)
+
+    @property
+    def event_time(self) -> exp.Expr | None:
+        """The event time of the first stream; None where it is not known, or may be NULL."""
+        stream = self.stream
+        name = None if stream.view in self.nullable else stream.relation.event_time
+        return None if name is None else stream.bound(name).unnest()
 
     def member(self, alias: str) -> Member | None:
         return next((m for m in self.members if m.alias.lower() == alias.lower()), None)

@@ -10,7 +10,7 @@ take, which partials HAVING needs. `planner.rules` rewrites SELECTs and makes op
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from planner.bind.binder import Window
@@ -41,10 +41,12 @@ class Join:
     """Conjuncts that the joined rows are filtered by before they are joined; set by `push_conditions`."""
     only: str = ""
     """SEMI: rows with a match, once; ANTI: rows without one. The joined rows themselves have no columns then."""
+    right: bool = False
+    """A RIGHT join: rows of this side without a match are kept; with `left`, a FULL join."""
 
     @property
     def keeps_unmatched(self) -> bool:
-        """Return whether rows without a match are kept."""
+        """Return whether left rows without a match are kept."""
         return self.left or self.only == "ANTI"
 
     @property
@@ -55,6 +57,17 @@ class Join:
     def same_site(self) -> bool:
         """Whether rows can match only rows of their own site."""
         return any(_links_sites(conjunct, self.member.view) for conjunct in self.on)
+
+
+def always_there(first: str, joins: Iterable[Join | WindowRows]) -> frozenset[str]:
+    """Return the views of which there is a row in each joined row: no outer join fills their columns with NULL."""
+    found = {first}
+    for join in joins:
+        if join.right:
+            found.clear()
+        if not join.keeps_unmatched:
+            found.add(join.member.view)
+    return frozenset(found)
 
 
 def _links_sites(conjunct: exp.Expr, view: str) -> bool:
@@ -123,6 +136,11 @@ class StreamSelect(Select):
     """These are the sets of ROLLUP, CUBE and GROUPING SETS; None: each group is by all keys."""
 
     @property
+    def streams(self) -> tuple[Member, ...]:
+        """The streams in the order of FROM, with those of SEMI and ANTI joins, which the scope does not have."""
+        return (self.scope.stream, *(join.member for join in self.joins if join.member.is_stream))
+
+    @property
     def columns(self) -> tuple[Output, ...]:
         """The columns of its rows, as a query over it sees them."""
         return self.layers[-1].outputs if self.layers else self.outputs
@@ -169,6 +187,14 @@ class WindowRows:
     left: bool
     on: tuple[exp.Expr, ...]
     """Conjuncts, also the one that says that windows are equal."""
+    only: str = ""
+    right: bool = False
+    """These two as in `Join`."""
+
+    @property
+    def keeps_unmatched(self) -> bool:
+        """Return whether left rows without a match are kept."""
+        return self.left or self.only == "ANTI"
 
 
 @dataclass(frozen=True, slots=True)

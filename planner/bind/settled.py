@@ -139,8 +139,7 @@ class _Call:
         return None if found is None else list(found.expression.expressions)
 
     def _time(self) -> exp.Expr | None:
-        stream = self._scope.stream
-        return stream.bound(stream.relation.event_time).unnest() if stream.relation.event_time is not None else None
+        return self._scope.event_time
 
     def _invalid(self, node: exp.Expr, entry: Settled, message: str) -> PlannerError:
         at = node if offset_of(node) is not None else self._call

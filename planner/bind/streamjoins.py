@@ -60,6 +60,27 @@ def same_window(
     return _same_window(equal[0], scope), rest
 
 
+def check_is_within_window(found: Sequence[exp.Expr], scope: Scope, *, at: exp.Expr) -> None:
+    """Check that a sub-query over a stream, the last of the scope, says that windows are equal.
+
+    Raises:
+        UnsupportedSqlError: at `at`, if it does not.
+    """
+    member = scope.members[-1]
+    if any(_links(conjunct, member.view) for conjunct in found):
+        return
+    relation, first = member.relation if member.rows is None else member.rows.base, scope.stream
+    form = f"{_form(first)} = window({relation.name}.{relation.event_time}, '{EXAMPLE_LENGTH}')"
+    raise refuse(
+        at,
+        scope.source,
+        f"{relation.name} is a stream: a sub-query over it looks within a window, and says which",
+        lost_event_time(first)
+        or f"Write EXISTS (SELECT 1 FROM {relation.name} WHERE {relation.name}.x = {first.alias}.x AND {form}), or NOT "
+        "EXISTS.",
+    )
+
+
 def same_window_hint(scope: Scope) -> str:
     """How the conjunct is written."""
     first, own = scope.stream, scope.members[-1]
@@ -122,7 +143,9 @@ def _span(calls: Sequence[exp.Anonymous], source: Source) -> tuple[int, int]:
 
 
 def check_join_window(windows: Sequence[tuple[exp.Expr, Window]], joined: Window, scope: Scope) -> None:
-    """Every window of the query must be the one in which its streams are joined, written over the first stream.
+    """Every window of the query must be the one in which its streams are joined.
+
+    It is written over the first stream of which there is a row in each joined row, or over all where there is none.
 
     Raises:
         UnsupportedSqlError: at the first that is not.
@@ -133,9 +156,14 @@ def check_join_window(windows: Sequence[tuple[exp.Expr, Window]], joined: Window
                 call,
                 scope.source,
                 "a query that joins streams has one window, that of the join",
-                lost_event_time(scope.stream)
-                or f"Write window({scope.stream.alias}.{scope.stream.relation.event_time}, {_literals(joined)}).",
+                lost_event_time(scope.stream) or f"Write window({_time_of(joined, scope)}, {_literals(joined)}).",
             )
+
+
+def _time_of(joined: Window, scope: Scope) -> str:
+    named = {stream.view: f"{stream.alias}.{stream.relation.event_time}" for stream in scope.streams}
+    found = [named[column.table] for column in joined.node.find_all(exp.Column, bfs=False)]
+    return found[0] if len(found) == 1 else f"coalesce({', '.join(found)})"
 
 
 def _literals(window: Window) -> str:

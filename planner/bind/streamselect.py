@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from planner.bind.binder import Binder, Window, event_time_of, window_of
+from planner.bind.binder import Binder, Window, any_event_time_of, event_time_of, window_of
 from planner.bind.calendar import calendar_window
 from planner.bind.clauses import (
     WINDOW_HINT,
@@ -20,7 +20,7 @@ from planner.bind.groupingsets import check_grouping_calls, grouping_sets
 from planner.bind.joins import bind_joins
 from planner.bind.outputs import bind_outputs
 from planner.bind.scope import Scope
-from planner.bind.selects import Join, StreamSelect
+from planner.bind.selects import Join, StreamSelect, always_there
 from planner.bind.streamjoins import check_join_window
 from planner.bind.topk import bind_top_k
 from planner.bind.windowkeys import part_of_window
@@ -46,7 +46,11 @@ def bind_stream_select(
         UnknownColumnError, UnsupportedSqlError, InvalidExpressionError: with their place.
     """
     joins = bind_joins(tree, scope)
-    scope = replace(scope, members=tuple(member for member in scope.members if not member.hidden))
+    scope = replace(
+        scope,
+        members=tuple(member for member in scope.members if not member.hidden),
+        nullable=frozenset(m.view for m in scope.streams) - always_there(scope.stream.view, joins),
+    )
     joined = below or _join_window(joins, scope)
     if below is not None:
         _check_window_below(tree, joins, below, scope)
@@ -82,12 +86,13 @@ def bind_stream_select(
 
 
 def _join_window(joins: Sequence[Join], scope: Scope) -> Window | None:
-    """The window of the first stream that the joined streams' windows equal."""
+    """The window of the first stream that the joined streams' windows equal; of one that each row has, if any is so."""
     windows = [join.window for join in joins if join.window is not None]
     if not windows:
         return None
+    there = next((stream for stream in scope.streams if stream.view not in scope.nullable), None)
     node = windows[0].node.copy()
-    node.expressions[0].replace(event_time_of(scope.stream))
+    node.expressions[0].replace(any_event_time_of(scope) if there is None else event_time_of(there))
     return replace(windows[0], node=node)
 
 

@@ -91,10 +91,9 @@ def member_rows(member: Member) -> Operator:
 
 def event_time_of(outputs: Mapping[str, exp.Expr], scope: Scope) -> str | None:
     """The name of a column that is the event time of the stream, unchanged."""
-    event_time = scope.stream.relation.event_time
-    if event_time is None:
+    wanted = scope.event_time
+    if wanted is None:
         return None
-    wanted = scope.stream.bound(event_time)
     return next((name for name, expression in outputs.items() if expression.unnest() == wanted), None)
 
 
@@ -184,7 +183,7 @@ def merged(query: StreamSelect, inner: StreamSelect) -> StreamSelect:
     members = (*inner.scope.members, *query.scope.members[1:])
     return replace(
         query,
-        scope=replace(query.scope, members=members),
+        scope=replace(query.scope, members=members, nullable=inner.scope.nullable | query.scope.nullable),
         joins=(*inner.joins, *query.joins),
         laterals=_laterals(inner, query.laterals),
         where=(*inner.where, *query.where),

@@ -8,8 +8,9 @@ Both are computed by one MERGE, whose windows close for both at the same waterma
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from planner.bind.joins import conditions, is_left, only_of, place_of
+from planner.bind.joins import conditions, is_left, is_right, only_of, place_of
 from planner.bind.scope import Member, Scope
 from planner.bind.selects import StreamSelect, WindowRows
 from planner.bind.windowkeys import CUMULATIVE, Windows, part_of_window
@@ -47,16 +48,16 @@ def bind_window_rows(
             raise refuse(item, scope.source, message, "Join all the streams in one query, and aggregate there.")
     for index, join in enumerate(joins):
         place = index + 1
-        if only_of(join):
-            message = "rows of windows cannot be joined by SEMI or ANTI, IN or EXISTS yet"
-            raise refuse(join.this, scope.source, message, "JOIN and LEFT JOIN are possible.")
         _refuse_window_calls(join, scope)
-        on = conditions(join, scope.first(place + 1))
+        seen = tuple(member for member in scope.members[:place] if not member.hidden)
+        on = conditions(join, replace(scope, members=(*seen, scope.members[place])))
         known = {node: part for of_one in windows[:place] for node, part in of_one.items()}
         if not any(_equal_windows(part, known, windows[place]) for part in on):
             raise _not_equal(join, scope.first(place + 1), windows)
         _check_lengths(join, scope, queries[0], queries[place])
-        found.append(WindowRows(scope.members[place], queries[place], is_left(join), on))
+        only = only_of(join)
+        left = is_left(join) and not only
+        found.append(WindowRows(scope.members[place], queries[place], left, on, only, is_right(join)))
     return tuple(found)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from planner.functions.aggregates import MERGEABLE, aggregate_of
 from planner.functions.traits import AGGREGATES, GENERATORS
@@ -171,6 +171,11 @@ def ties(order: Iterable[exp.Ordered], candidates: Iterable[exp.Expr]) -> list[e
     """What decides between rows of equal rank: candidates by which the order does not sort as it is."""
     known = {ordered.this for ordered in order if not ordered.args.get("desc")}
     return [exp.Ordered(this=node.copy(), nulls_first=True) for node in dict.fromkeys(candidates) if node not in known]
+
+
+def first_of(nodes: Sequence[exp.Expr]) -> exp.Expr:
+    """Return the first value that is not NULL."""
+    return exp.Anonymous(this="coalesce", expressions=[node.copy() for node in nodes])
 
 
 def cast(node: exp.Expr, type_: str) -> exp.Expr:

@@ -71,6 +71,8 @@ class Join:
     """Of a join of streams: rows match rows of the same window."""
     only: str = ""
     """SEMI: rows with a match; ANTI: rows without one."""
+    right: bool = False
+    """Right rows without a match are kept as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,9 @@ class JoinOfWindows:
     name: str
     left: bool
     on: tuple[Expression, ...]
+    only: str = ""
+    right: bool = False
+    """These three as in `Join`."""
 
 
 @dataclass(frozen=True, slots=True)

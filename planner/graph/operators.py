@@ -69,6 +69,8 @@ class Join:
     on: tuple[Expression, ...]
     only: str = ""
     """SEMI, ANTI, or empty."""
+    right: bool = False
+    """Right rows without a match are pairs, too."""
 
 
 @dataclass(frozen=True, slots=True)

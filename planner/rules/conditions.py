@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeVar
 
-from planner.bind.selects import Join, StreamSelect, TableSelect
+from planner.bind.selects import Join, StreamSelect, TableSelect, always_there
 from planner.graph.expressions import views_of
 from planner.sql.dialect import exp
 
@@ -15,11 +15,12 @@ S = TypeVar("S", StreamSelect, TableSelect)
 def push_conditions(select: S) -> S:
     """The SELECT with such conditions at its joins.
 
-    A LEFT join keeps rows without a match, so WHERE on its table must stay behind the join. A stream that is joined has
-    its conditions already (`spread_join`).
+    An outer join keeps rows without a match, so WHERE on its table must stay behind the join. A stream that is joined
+    has its conditions already (`spread_join`).
     """
     tables = {join.member.view: list(join.where) for join in select.joins}
-    inner = {join.member.view for join in select.joins if not join.left and join.window is None}
+    there = always_there(select.scope.stream.view, select.joins)
+    inner = there.intersection(join.member.view for join in select.joins if join.window is None)
     where: list[exp.Expr] = []
     for conjunct in select.where:
         views = views_of(conjunct)

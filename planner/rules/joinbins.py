@@ -59,7 +59,7 @@ def bin_keys(query: StreamSelect, owners: Mapping[str, str]) -> Mapping[str, tup
     usable.sort(key=lambda pair: render(pair[0].columns[stream]))
     return {
         member.view: tuple(_as(known.columns[member.view], type_, query) for known, type_ in usable)
-        for member in query.scope.streams
+        for member in query.streams
         if usable
     }
 
@@ -79,7 +79,8 @@ def _sides(join: Join, owners: Mapping[str, str]) -> Iterator[_Sides]:
 
 def _type_of(column: exp.Column, query: StreamSelect) -> str:
     """The declared type, in capitals and without blanks; empty when it is not known."""
-    member = next((m for m in query.scope.members if m.view == column.table), None)
+    members = (*query.scope.members, *query.streams)
+    member = next((m for m in members if m.view == column.table), None)
     return "" if member is None else _type_in(member, column.name)
 
 

@@ -9,7 +9,7 @@ from planner.bind.rows import kept
 from planner.bind.selects import Join, StreamSelect
 from planner.bind.windowparts import window_part
 from planner.graph import operators
-from planner.graph.expressions import with_children
+from planner.graph.expressions import first_of, with_children
 from planner.graph.operators import Alias, Named, Operator, Project, Scan
 from planner.rules.groupingsets import SET_COLUMN, expanded
 from planner.rules.split import Split, Splitter, note_aggregates, whole_groups, with_layers
@@ -32,7 +32,7 @@ class JoinedRows:
         self._first = query.scope.stream.view
         self._view = view or self._first
         self._computed: tuple[exp.Expr, ...] = ()
-        self._names: dict[str, dict[exp.Expr, str]] = {stream.view: {} for stream in query.scope.streams}
+        self._names: dict[str, dict[exp.Expr, str]] = {stream.view: {} for stream in query.streams}
 
     def result(self) -> Operator:
         """The joined rows, or their aggregates."""
@@ -66,7 +66,7 @@ class JoinedRows:
         sets = self._query.sets
         splitter = Splitter(self._query, self._query.window, sets)
         note_aggregates(splitter)
-        kept = [Named(WINDOW_START, _start_of(self._first))]
+        kept = [Named(WINDOW_START, self._start())]
         kept += [Named(name, self._replace(key)) for key, name in zip(self._query.keys, splitter.keys, strict=True)]
         kept += [Named(name, self._replace(column)) for column, name in splitter.columns.items()]
         rows: Operator = Project(self._rows(), tuple(kept))
@@ -89,14 +89,23 @@ class JoinedRows:
         on = self._replaced(join.on)
         if join.same_window is not None:
             on.append(exp.EQ(this=_start_of(join.same_window.other), expression=_start_of(view)))
-        return operators.Join(rows, Scan(view), join.left, tuple(on), join.only)
+        return operators.Join(rows, Scan(view), join.left, tuple(on), join.only, join.right)
+
+    def _start(self) -> exp.Expr:
+        """The start of a joined row's window: of the first stream, or of one that has a row where that has none."""
+        start = _start_of(self._first)
+        for join in self._query.joins:
+            if join.right:
+                own = _start_of(join.member.view)
+                start = first_of((start, own)) if join.left else own
+        return start
 
     def _replaced(self, parts: Sequence[exp.Expr]) -> list[exp.Expr]:
         return [self._replace(part) for part in parts]
 
     def _replace(self, node: exp.Expr) -> exp.Expr:
         """The expression over the views of the MERGE."""
-        part = window_part(node, self._window, _start_of(self._first))
+        part = window_part(node, self._window, self._start())
         if part is not None:
             return part
         if isinstance(node, exp.Column):
@@ -114,7 +123,7 @@ class JoinedRows:
 def owners_of(query: StreamSelect) -> Mapping[str, str]:
     """By view, the stream whose sources read it; tables that the MERGE joins are left out."""
     found: dict[str, str] = {}
-    for stream, source in zip(query.scope.streams, query.sources, strict=True):
+    for stream, source in zip(query.streams, query.sources, strict=True):
         found |= dict.fromkeys((stream.view, *(join.member.view for join in source.joins)), stream.view)
     return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from planner.bind.selects import StreamSelect, UnionInput
+from planner.bind.selects import StreamSelect, UnionInput, always_there
 from planner.graph.operators import Named, Operator, Project, Scan, UnionAll
 from planner.graph.plan import Merge, MergeView, Stage, StageInput
 from planner.rules.joinedrows import JoinedRows
@@ -64,8 +64,10 @@ def _merge_parts(plan: Stages, query: StreamSelect, view: str) -> _MergeParts:
     else:
         sources = [add_source(plan, query, split)]
     inputs = [StageInput(source, view) for source in sources]
+    joins = [join for layer in query.layers for join in layer.joins]
+    there = always_there(view, joins)
     # A window has a result as soon as one branch has rows in it.
-    views = [MergeView(view, required=not joining, combine=split.combine(Scan(INPUT_VIEW)))]
+    views = [MergeView(view, required=view in there and not joining, combine=split.combine(Scan(INPUT_VIEW)))]
     partials: list[Operator] = [Scan(view)]
     for number, branch in enumerate(joining, 1):
         made, rows = _joined_branch(plan, branch, split, f"{view}_{number}")
@@ -73,11 +75,11 @@ def _merge_parts(plan: Stages, query: StreamSelect, view: str) -> _MergeParts:
         inputs += rows.inputs
         views += rows.views
     joined: dict[str, Operator] = {}
-    for join in (join for layer in query.layers for join in layer.joins):
+    for join in joins:
         parts = _merge_parts(plan, join.query, f"{join.member.view}_partials")
         joined[join.member.view] = parts.body
         inputs += parts.inputs
-        views += [replace(v, required=v.required and not join.left) for v in parts.views]
+        views += [replace(v, required=v.required and join.member.view in there) for v in parts.views]
     return _MergeParts(split.merge(_together(partials, split), joined), tuple(inputs), tuple(views))
 
 

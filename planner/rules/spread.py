@@ -1,7 +1,7 @@
 """Where each part of a join of streams is evaluated: at the sources of one stream, or in the MERGE.
 
 A table is joined at a stream's sources when its condition speaks of that stream alone (and of tables joined there),
-and a condition is evaluated there when it does. Both only where no LEFT JOIN can fill the stream's columns with NULLs:
+and a condition is evaluated there when it does. Both only where no outer join can fill the stream's columns with NULLs:
 such a row does not exist before the streams are joined. What ON says of the joined side alone goes there in any case,
 for rows that fail it match nothing.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from planner.bind.scope import Member, Scope
-from planner.bind.selects import Join, StreamSelect, TableSelect
+from planner.bind.selects import Join, StreamSelect, TableSelect, always_there
 from planner.functions.traits import WINDOW
 from planner.graph.expressions import enclosed, replace_columns, views_of
 from planner.sql.dialect import exp
@@ -36,7 +36,7 @@ def spread_join(select: S) -> S:
         for join in select.joins
         if join.member.view in homes.on
     )
-    sources = tuple(_source(select, stream, homes) for stream in select.scope.streams)
+    sources = tuple(_source(select, stream, homes) for stream in select.streams)
     return replace(select, joins=late, where=homes.late, sources=sources)
 
 
@@ -91,16 +91,17 @@ def _homes(select: StreamSelect) -> _Homes:
             continue
         kept: list[exp.Expr] = []
         for conjunct in join.on:
-            home = (
-                view
-                if views_of(conjunct) == {view}
-                else LATE
-                if join.keeps_unmatched
-                else _home(conjunct, owners, fixed)
-            )
+            home = _home_of_on(conjunct, join, owners, fixed)
             (where[home] if home else kept).append(conjunct)
         on[view] = tuple(kept)
     return _Homes(owners, {view: tuple(parts) for view, parts in where.items()}, on, tuple(late))
+
+
+def _home_of_on(conjunct: exp.Expr, join: Join, owners: Mapping[str, str], fixed: frozenset[str]) -> str:
+    """Return the stream or late table at whose sites a condition of ON can be evaluated, or LATE."""
+    if views_of(conjunct) == {join.member.view}:
+        return LATE if join.right else join.member.view
+    return LATE if join.keeps_unmatched or join.right else _home(conjunct, owners, fixed)
 
 
 def _source(select: StreamSelect, stream: Member, homes: _Homes) -> StreamSelect:
@@ -126,7 +127,7 @@ def _source(select: StreamSelect, stream: Member, homes: _Homes) -> StreamSelect
 
 
 def _nullable(select: StreamSelect) -> frozenset[str]:
-    return frozenset(join.member.view for join in select.joins if join.left and join.member.is_stream)
+    return frozenset(stream.view for stream in select.streams) - always_there(select.scope.stream.view, select.joins)
 
 
 def _owners(select: StreamSelect) -> dict[str, str]:
@@ -156,7 +157,8 @@ def _home(conjunct: exp.Expr, owners: Mapping[str, str], fixed: frozenset[str]) 
 def _table_of(conjunct: exp.Expr, select: StreamSelect, owners: Mapping[str, str]) -> str:
     """The late table that a condition speaks of alone, unless rows without a match are kept."""
     views = views_of(conjunct)
-    inner = {join.member.view for join in select.joins if not join.left and owners[join.member.view] == LATE}
+    there = always_there(select.scope.stream.view, select.joins)
+    inner = {view for view in there if owners[view] == LATE}
     return next(iter(views)) if len(views) == 1 and views <= inner else LATE
 
 

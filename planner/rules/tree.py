@@ -74,7 +74,8 @@ class _Names:
     def join(self, join: Join, rows: LogicalOperator, other: LogicalOperator) -> LogicalOperator:
         name = join.member.relation.name if join.window is None else join.member.alias
         windows = None if join.window is None else _windows(join.window)
-        return logical.Join(rows, other, name, join.left, self.each(join.on), join.same_site, windows, join.only)
+        on = self.each(join.on)
+        return logical.Join(rows, other, name, join.left, on, join.same_site, windows, join.only, join.right)
 
     def results(self, select: Select, rows: LogicalOperator, *, windowed: bool) -> LogicalOperator:
         """HAVING, QUALIFY and the select list."""
@@ -140,7 +141,8 @@ def _layer(layer: Layer, rows: LogicalOperator) -> LogicalOperator:
     names = _Names(layer.scope.members if layer.joins else ())
     for join in layer.joins:
         other = stream_tree(join.query)
-        rows = logical.JoinOfWindows(rows, other, join.member.alias, join.left, names.each(join.on))
+        on = names.each(join.on)
+        rows = logical.JoinOfWindows(rows, other, join.member.alias, join.left, on, join.only, join.right)
     rows = names.filter(layer.where, rows)
     if layer.grouped:
         rows = logical.Aggregate(rows, names.each(layer.keys))

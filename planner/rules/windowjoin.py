@@ -15,7 +15,7 @@ from dataclasses import replace
 from planner.bind.binder import event_time_of
 from planner.bind.outputs import Output
 from planner.bind.scope import Member
-from planner.bind.selects import StreamSelect
+from planner.bind.selects import StreamSelect, always_there
 from planner.graph.bins import bin_of
 from planner.graph.plan import JoinShape, Merge, MergeView, Stage, StageInput
 from planner.rules.joinbins import bin_keys
@@ -55,14 +55,14 @@ def add_joined_rows(
     `rows` has made the operators that read them.
     """
     inputs: list[StageInput] = []
-    streams, bins = query.scope.streams, bin_keys(query, owners_of(query))
+    streams, bins = query.streams, bin_keys(query, owners_of(query))
     for stream, source in zip(streams, query.sources, strict=True):
         outputs = _outputs(query, stream, rows, bins.get(stream.view, ()))
         stage = add_source(plan, replace(source, outputs=outputs), None)
         inputs.append(StageInput(stage, rows.view_of(stream.view)))
     plan.stages += _late_tables(query, rows)
-    optional = {join.member.view for join in query.joins if join.left}
-    views = tuple(MergeView(rows.view_of(s.view), required=s.view not in optional) for s in streams)
+    there = always_there(query.scope.stream.view, query.joins)
+    views = tuple(MergeView(rows.view_of(s.view), required=s.view in there) for s in streams)
     inputs += [StageInput(join.member.view, join.member.view) for join in query.joins if not join.member.is_stream]
     return tuple(inputs), views
 

@@ -71,6 +71,13 @@ class JoinForm:
     left: bool
     on: frozenset[Term]
     only: str = ""
+    right: bool = False
+
+    @property
+    def digest(self) -> str:
+        """Equal for joins that do the same; as it was before there were SEMI and RIGHT, for those without."""
+        kinds = [self.only] if self.only else ["RIGHT"] if self.right else []
+        return digest([self.view, str(self.left), *kinds, *_labels(self.on)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +108,7 @@ class Form:
     def rows_digest(self) -> str:
         """Of the rows before they are filtered, grouped and projected."""
         base = self.base if isinstance(self.base, str) else f"of {self.base.digest}"
-        joins = (digest([j.view, str(j.left), *([j.only] if j.only else []), *_labels(j.on)]) for j in self.joins)
-        return digest([base, *joins])
+        return digest([base, *(join.digest for join in self.joins)])
 
     @property
     def digest(self) -> str:
@@ -249,7 +255,8 @@ class _Reader:
         rows = _Rows(left.form, None, resolve, both)
         on = frozenset(self._conditions(join.on, rows))
         assert isinstance(right.form.base, str)
-        form = replace(left.form, joins=(*left.form.joins, JoinForm(right.form.base, join.left, on, join.only)))
+        joined = JoinForm(right.form.base, join.left, on, join.only, join.right)
+        form = replace(left.form, joins=(*left.form.joins, joined))
         return replace(rows, form=form)
 
     def _filtered(self, below: _Rows, conditions: Sequence[exp.Expr]) -> _Rows:

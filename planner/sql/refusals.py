@@ -32,8 +32,8 @@ TOP_K_HINT = (
     "QUALIFY row_number() OVER (PARTITION BY window ORDER BY n DESC) <= k."
 )
 JOIN_HINT = (
-    "[INNER] JOIN and LEFT JOIN with a table, ON equal columns or USING (...), are possible; with a stream, ON equal "
-    "columns and AND window(a.ts, '10 seconds') = window(b.ts, '10 seconds')."
+    "[INNER] JOIN and LEFT JOIN with a table, ON equal columns or USING (...), are possible; with a stream, RIGHT and "
+    "FULL JOIN too, ON equal columns and AND window(a.ts, '10 seconds') = window(b.ts, '10 seconds')."
 )
 DISTINCT_HINT = "SELECT DISTINCT window(ts, '10 seconds') AS w, x, ... gives the distinct rows of each window."
 GROUP_HINT = (
@@ -293,7 +293,8 @@ def _check_join(join: exp.Join, source: Source, tokens: Sequence[Token]) -> None
     side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
     method = (join.args.get("method") or "").upper()
     name = " ".join(part for part in (method, side, kind, "JOIN") if part)
-    possible = side in ("", "LEFT") and kind in ("", "INNER", "OUTER", "CROSS", "SEMI", "ANTI") and not method
+    possible = side in ("", "LEFT", "RIGHT", "FULL") and not method
+    possible = possible and kind in ("", "INNER", "OUTER", *(("CROSS", "SEMI", "ANTI") if side in ("", "LEFT") else ()))
     if not possible or (kind == "OUTER" and not side):
         start = offset_of(join.this) or 0
         words = (method, side, kind, "JOIN", ",")

@@ -105,8 +105,9 @@ def _join(join: Join) -> str:
 
 
 def _kind(join: Join | JoinOfWindows) -> str:
-    only = join.only if isinstance(join, Join) else ""
-    return only or ("LEFT" if join.left else "INNER" if join.on else "CROSS")
+    if join.only or join.right:
+        return join.only or ("FULL" if join.left else "RIGHT")
+    return "LEFT" if join.left else "INNER" if join.on else "CROSS"
 
 
 def _top_k(top_k: TopK) -> str:

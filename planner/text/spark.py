@@ -118,14 +118,21 @@ def _rows(operator: Operator) -> str:
         case Alias():
             return f"({spark_sql(operator.input)}) AS {quoted(operator.name)}"
         case Join():
-            kind = f"LEFT {operator.only} JOIN" if operator.only else "LEFT JOIN" if operator.left else "JOIN"
-            return f"{_rows(operator.left_input)} {kind} {_rows(operator.right_input)} ON {conjunction(operator.on)}"
+            left, right = _rows(operator.left_input), _rows(operator.right_input)
+            return f"{left} {_kind(operator)} {right} ON {conjunction(operator.on)}"
         case Generate():
             outer = "OUTER " if operator.outer else ""
             names = ", ".join(map(quoted, operator.columns))
             return f"{_rows(operator.input)} LATERAL VIEW {outer}{render(operator.call)} {operator.view} AS {names}"
         case _:
             return f"({spark_sql(operator)}\n)" if isinstance(operator, Statement) else f"({spark_sql(operator)})"
+
+
+def _kind(join: Join) -> str:
+    if join.only:
+        return f"LEFT {join.only} JOIN"
+    side = ("FULL " if join.left else "RIGHT ") if join.right else "LEFT " if join.left else ""
+    return f"{side}JOIN"
 
 
 def _around(operator: Operator) -> _Select:

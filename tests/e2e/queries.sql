@@ -229,6 +229,54 @@ SELECT a.id, a.product FROM orders a LEFT JOIN parcels p ON a.product = p.produc
 SELECT a.id, a.product FROM orders a LEFT JOIN parcels p ON a.product = p.product AND a.fee < p.fee AND w(a.ts, 5) =
 w(p.ts, 5) WHERE p.id IS NULL AND a.site = 'us'
 
+-- name: window_right_join
+SELECT window.start AS s, p.product, count(a.id) AS orders, count(*) AS n FROM orders a RIGHT JOIN parcels p ON a.product
+= p.product AND a.quantity = 8 AND p.fee > 1 AND window(a.ts, '5 seconds') = window(p.ts, '5 seconds') GROUP BY
+window(p.ts, '5 seconds'), p.product
+-- oracle
+SELECT w(p.ts, 5) AS s, p.product, count(a.id) AS orders, count(*) AS n FROM orders a RIGHT JOIN parcels p ON a.product
+= p.product AND a.quantity = 8 AND p.fee > 1 AND w(a.ts, 5) = w(p.ts, 5) GROUP BY 1, 2
+
+-- name: window_full_join
+SELECT coalesce(a.product, p.product) AS product, a.id, p.id AS parcel FROM orders a FULL JOIN parcels p ON a.product =
+p.product AND a.price > 95 AND p.fee > 4 AND window(a.ts, '2 seconds') = window(p.ts, '2 seconds') WHERE a.id IS NULL OR
+a.price > 90
+-- oracle
+SELECT coalesce(a.product, p.product) AS product, a.id, p.id AS parcel FROM orders a FULL JOIN parcels p ON a.product =
+p.product AND a.price > 95 AND p.fee > 4 AND w(a.ts, 2) = w(p.ts, 2) WHERE a.id IS NULL OR a.price > 90
+
+-- name: window_full_join_aggregate
+SELECT window.start AS s, coalesce(a.product, p.product) AS product, count(a.id) AS n, count(p.id) AS m FROM orders a FULL
+JOIN parcels p ON a.product = p.product AND a.id = p.id AND window(a.ts, '5 seconds') = window(p.ts, '5 seconds') GROUP BY
+window(coalesce(a.ts, p.ts), '5 seconds'), coalesce(a.product, p.product)
+-- oracle
+SELECT w(coalesce(a.ts, p.ts), 5) AS s, coalesce(a.product, p.product) AS product, count(a.id) AS n, count(p.id) AS m FROM
+orders a FULL JOIN parcels p ON a.product = p.product AND a.id = p.id AND w(a.ts, 5) = w(p.ts, 5) GROUP BY 1, 2
+
+-- name: window_semi_join
+SELECT a.id, a.site FROM orders a LEFT SEMI JOIN parcels p ON a.product = p.product AND p.fee > a.fee AND window(a.ts,
+'5 seconds') = window(p.ts, '5 seconds') WHERE a.quantity < 4
+-- oracle
+SELECT a.id, a.site FROM orders a SEMI JOIN parcels p ON a.product = p.product AND p.fee > a.fee AND w(a.ts, 5) = w(p.ts,
+5) WHERE a.quantity < 4
+
+-- name: window_not_exists
+SELECT window.start AS s, a.product, count(*) AS n FROM orders a WHERE NOT EXISTS (SELECT 1 FROM parcels p WHERE p.product
+= a.product AND p.fee > a.fee AND window(a.ts, '5 seconds') = window(p.ts, '5 seconds')) GROUP BY window(a.ts, '5
+seconds'), a.product
+-- oracle
+SELECT w(a.ts, 5) AS s, a.product, count(*) AS n FROM orders a WHERE NOT EXISTS (SELECT 1 FROM parcels p WHERE p.product =
+a.product AND p.fee > a.fee AND w(a.ts, 5) = w(p.ts, 5)) GROUP BY 1, 2
+
+-- name: join_of_windowed_aggregates_full
+SELECT coalesce(o.w, p.w).start AS s, coalesce(o.product, p.product) AS product, n, m FROM (SELECT window(ts, '5 seconds')
+AS w, product, count(*) AS n FROM orders WHERE price > 80 GROUP BY 1, 2) AS o FULL JOIN (SELECT window(ts, '5 seconds') AS
+w, product, count(*) AS m FROM parcels WHERE fee > 4 GROUP BY 1, 2) AS p ON o.w = p.w AND o.product = p.product
+-- oracle
+SELECT coalesce(o.w, p.w) AS s, coalesce(o.product, p.product) AS product, n, m FROM (SELECT w(ts, 5) AS w, product,
+count(*) AS n FROM orders WHERE price > 80 GROUP BY 1, 2) AS o FULL JOIN (SELECT w(ts, 5) AS w, product, count(*) AS m FROM
+parcels WHERE fee > 4 GROUP BY 1, 2) AS p ON o.w = p.w AND o.product = p.product
+
 -- name: window_join_aggregate
 SELECT window.start AS s, a.product, count(*) AS n, sum(p.fee) AS fees, avg(a.price) AS mean, count(DISTINCT p.id) AS
 parcels, max(a.quantity) FILTER (WHERE a.express) AS fast FROM orders a JOIN parcels p ON a.product = p.product AND

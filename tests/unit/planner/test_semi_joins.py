@@ -95,6 +95,9 @@ def test_explain_says_where_rows_are_compared_with_all_rows() -> None:
 def test_tables_alone_run_whole() -> None:
     assert draft_of("SELECT name FROM t WHERE k IN (SELECT x FROM t)", CATALOG).whole is not None
     assert draft_of("SELECT t.name FROM t SEMI JOIN t AS u ON t.k = u.x", CATALOG).whole is not None
+    for side in ("RIGHT", "FULL", "FULL OUTER"):
+        assert draft_of(f"SELECT t.name FROM t {side} JOIN t AS u ON t.k = u.x", CATALOG).whole is not None
+        assert draft_of(f"SELECT name FROM t {side} JOIN t AS u USING (k, name, x)", CATALOG).whole is not None
 
 
 REFUSED = [
@@ -110,7 +113,7 @@ REFUSED = [
     ("SELECT k FROM s WHERE EXISTS (SELECT upper(name) FROM t)", 38),
     ("SELECT * FROM t JOIN s ON s.k = t.k", 22),
     ("SELECT s.k FROM t LEFT JOIN s ON s.k = t.k", 29),
-    ("SELECT s.k FROM s SEMI JOIN s AS o ON s.k = o.k", 29),
+    ("SELECT s.k FROM s SEMI JOIN s AS o ON s.k = o.k", 39),
     (
         "SELECT n FROM (SELECT count(*) AS n FROM s GROUP BY window(ts, '1 second')) AS d WHERE n IN (SELECT k FROM t)",
         101,

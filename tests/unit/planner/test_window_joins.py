@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from planner.values.errors import UnsupportedSqlError
 from tests.unit.planner.build import catalog_of, draft_of
 from tests.unit.planner.engine import connect, fetch, load, run_draft
 
@@ -38,7 +39,7 @@ s_epochs = epochs_of(st.fixed_dictionaries({"ts": times, "k": few, "v": few}))
 r_epochs = epochs_of(st.fixed_dictionaries({"seen": times, "k": few, "x": few}))
 t_rows = st.lists(st.fixed_dictionaries({"k": few, "name": st.sampled_from(["x", "y"])}), max_size=4)
 
-KINDS = ("JOIN", "LEFT JOIN")
+KINDS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN")
 CONDITIONS = ("a.v > b.x", "b.x > 1", "a.v < 3", "b.site <> 'ap'", "a.site = b.site", "(a.v = 1 OR b.x IS NULL)")
 TABLES = (
     *("", "JOIN t ON t.k = a.k", "LEFT JOIN t ON t.k = a.k AND t.name = 'x'", "JOIN t ON t.k = b.x"),
@@ -67,6 +68,7 @@ def in_duckdb(sql: str, window: tuple[int, int, int]) -> str:
         rows = f"(SELECT *, unnest(starts({time}, {length}, {slide}, {offset})) AS ws FROM {relation}) AS {alias}"
         sql = sql.replace(f" {relation} AS {alias} ", f" {rows} ")
         sql = sql.replace(f"{call(f'{alias}.{time}', window)}", f"{alias}.ws")
+    sql = sql.replace(call("coalesce(a.ts, b.seen)", window), "coalesce(a.ws, b.ws)")
     return sql.replace("<=>", "IS NOT DISTINCT FROM")
 
 
@@ -107,12 +109,14 @@ def test_a_join_of_two_streams_equals_the_query(
     parts: int,
 ) -> None:
     kept = [f for f in filters if table or not f.startswith("t.")]
+    times = {"RIGHT JOIN": "b.seen", "FULL JOIN": "coalesce(a.ts, b.seen)"}
+    time = times.get(kind, "a.ts")
     on = " AND ".join(["a.k = b.k", *conditions, f"{call('a.ts', window)} = {call('b.seen', window)}"])
     rows = f" FROM s AS a {kind} r AS b ON {on} {table}" + (f" WHERE {' AND '.join(kept)}" if kept else "")
     name = "t.name" if table else "b.site"
     if grouped:
         head = f"SELECT a.k AS k, {name} AS n, count(*) AS c, sum(b.x + a.v) AS x, count(DISTINCT b.x) AS d{rows}"
-        sql = f"{head} GROUP BY {call('a.ts', window)}, a.k, {name} HAVING count(*) > 1"
+        sql = f"{head} GROUP BY {call(time, window)}, a.k, {name} HAVING count(*) > 1"
     else:
         sql = f"SELECT a.k AS k, a.v AS v, b.x AS x, {name} AS n, a.site AS born{rows}"
     load_whole(db, data)
@@ -143,3 +147,118 @@ def test_a_join_of_three_streams_equals_the_query(
     )
     load_whole(db, data)
     assert run_draft(db, draft_of(sql, CATALOG, parts=parts), data) == fetch(db, in_duckdb(sql, window))
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    data=data,
+    kind=st.sampled_from(["SEMI JOIN", "ANTI JOIN", "EXISTS", "NOT EXISTS"]),
+    conditions=st.lists(st.sampled_from(CONDITIONS), max_size=2, unique=True),
+    table=st.sampled_from(["", "JOIN t ON t.k = a.k", "LEFT JOIN t ON t.k = a.v"]),
+    last=st.sampled_from(["", "LEFT JOIN s AS d ON d.k = a.k AND"]),
+    window=st.sampled_from(WINDOWS),
+    grouped=st.booleans(),
+    parts=st.sampled_from([1, 3]),
+)
+def test_rows_with_a_partner_in_their_window_and_rows_without_one(
+    db: duckdb.DuckDBPyConnection,
+    data: dict[str, Any],
+    kind: str,
+    conditions: list[str],
+    table: str,
+    last: str,
+    window: tuple[int, int, int],
+    grouped: bool,
+    parts: int,
+) -> None:
+    on = " AND ".join(["a.k = b.k", *conditions, f"{call('a.ts', window)} = {call('b.seen', window)}"])
+    last = f"{last} {call('d.ts', window)} = {call('a.ts', window)}" if last else ""
+    name, other = "t.name" if table else "a.site", "d.v" if last else "a.v"
+    if kind.endswith("EXISTS"):
+        rows = f" FROM s AS a {table} {last} WHERE {kind} (SELECT 1 FROM r AS b WHERE {on})"
+    else:
+        rows = f" FROM s AS a {kind} r AS b ON {on} {table} {last}"
+    sql = f"SELECT a.v AS v, {name} AS n, {other} AS y{rows}"
+    if grouped:
+        sql = f"SELECT a.k AS k, {name} AS n, count({other}) AS c{rows} GROUP BY {call('a.ts', window)}, a.k, {name}"
+    load_whole(db, data)
+    assert run_draft(db, draft_of(sql, CATALOG, parts=parts), data) == fetch(db, in_duckdb(sql, window))
+
+
+@pytest.mark.parametrize("condition", ["a.k IN (SELECT k FROM r)", "NOT EXISTS (SELECT 1 FROM r AS b WHERE b.k = a.k)"])
+def test_a_sub_query_over_a_stream_says_in_which_window_it_looks(condition: str) -> None:
+    with pytest.raises(UnsupportedSqlError, match="r is a stream: a sub-query over it looks within a window") as error:
+        draft_of(f"SELECT a.k FROM s AS a WHERE {condition}", CATALOG)
+    assert "AND window(a.ts, '10 seconds') = window(r.seen, '10 seconds')), or NOT EXISTS" in (error.value.hint or "")
+
+
+def test_what_semi_joins_say_of_one_stream_is_evaluated_at_its_sources() -> None:
+    on = "a.k = b.k AND window(a.ts, '10 seconds') = window(b.seen, '10 seconds') AND b.x > 1 AND a.v < 3"
+    semi, anti = (draft_of(f"SELECT a.v FROM s AS a {kind} JOIN r AS b ON {on}", CATALOG) for kind in ("SEMI", "ANTI"))
+    for draft in (semi, anti):
+        assert "input.x > 1" in draft.stage("s2").sql
+    assert "input.v < 3" in semi.stage("s1").sql
+    # A row that is without a partner for that reason is a result.
+    assert "WHERE" not in anti.stage("s1").sql
+    merge = anti.stage("m1").merge
+    assert merge is not None
+    assert [view.required for view in merge.views] == [True, False]
+
+
+ON = "a.k = b.k AND window(a.ts, '10 seconds') = window(b.seen, '10 seconds')"
+COUNTED = "SELECT a.k, count(*) AS n FROM s AS a {} JOIN r AS b ON {} GROUP BY a.k, {}"
+
+
+@pytest.mark.parametrize(
+    ("sql", "message", "hint"),
+    [
+        (
+            COUNTED.format("RIGHT", ON, "window(a.ts, '10 seconds')"),
+            "has one window, that of the join",
+            "Write window(b.seen, '10 seconds').",
+        ),
+        (
+            COUNTED.format("FULL", ON, "window(a.ts, '10 seconds')"),
+            "has one window, that of the join",
+            "Write window(coalesce(a.ts, b.seen), '10 seconds').",
+        ),
+        (
+            COUNTED.format("LEFT", ON, "window(coalesce(a.ts, b.seen), '10 seconds')"),
+            "has one window, that of the join",
+            "Write window(a.ts, '10 seconds').",
+        ),
+        (
+            f"SELECT a.k, last(a.v) AS v FROM s AS a FULL JOIN r AS b ON {ON} "
+            "GROUP BY a.k, window(coalesce(a.ts, b.seen), '10 seconds')",
+            "last needs rows with an event time",
+            "",
+        ),
+        (
+            f"SELECT k, count(*) AS n FROM (SELECT a.ts, a.k FROM s AS a FULL JOIN r AS b ON {ON}) AS d "
+            "GROUP BY k, window(ts, '10 seconds')",
+            "window must be on the stream's event-time column",
+            "",
+        ),
+        (
+            "SELECT a.k FROM s AS a FULL JOIN r AS b USING (k)",
+            "USING is not possible in a FULL JOIN",
+            "coalesce(a.x, b.x)",
+        ),
+        ("SELECT a.k FROM s AS a RIGHT JOIN t ON a.k = t.k", "RIGHT JOIN with a table is not possible", "LEFT JOIN"),
+        (f"SELECT a.k FROM s AS a RIGHT SEMI JOIN r AS b ON {ON}", "RIGHT SEMI JOIN is not possible", ""),
+    ],
+)
+def test_what_outer_joins_of_streams_refuse(sql: str, message: str, hint: str) -> None:
+    with pytest.raises(UnsupportedSqlError, match=message) as error:
+        draft_of(sql, CATALOG)
+    assert hint in (error.value.hint or "")
+
+
+def test_a_left_stream_that_may_lack_a_row_keeps_its_conditions_and_tables_for_the_merge() -> None:
+    sql = f"SELECT b.x FROM s AS a JOIN t ON t.k = a.k RIGHT JOIN r AS b ON {ON} AND b.x > 1 WHERE a.v > 1"
+    draft = draft_of(sql, CATALOG)
+    assert all("WHERE" not in draft.stage(name).sql for name in ("s1", "s2"))
+    merge = draft.stage("m1")
+    assert "RIGHT JOIN" in merge.sql
+    assert merge.merge is not None
+    assert [view.required for view in merge.merge.views] == [False, True]

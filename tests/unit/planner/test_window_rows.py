@@ -49,6 +49,22 @@ JOINS = {
         a.s = b.s AND a.k = b.k) AS d JOIN ({TOTALS}) AS t ON d.s = t.s""",
     "joined on the right": f"""SELECT t.s, total, d.x FROM ({TOTALS}) AS t LEFT JOIN (SELECT a.s, a.k, x FROM ({A}) AS a
         JOIN ({B}) AS b ON a.s = b.s AND a.k = b.k) AS d ON d.s = t.s""",
+    "right": f"""SELECT b.s, b.k, n, x FROM ({A}) AS a RIGHT JOIN ({B} HAVING max(v) > 1) AS b ON a.s = b.s AND a.k =
+        b.k""",
+    "full": f"""WITH a AS ({A} HAVING count(*) < 3), b AS ({B}) SELECT coalesce(a.s, b.s) AS s, coalesce(a.k, b.k) AS k,
+        n, x FROM a FULL JOIN b ON a.s = b.s AND a.k = b.k AND n > 1""",
+    "grouped over full": f"""WITH a AS ({A} HAVING count(*) < 3), b AS ({B}) SELECT coalesce(a.s, b.s) AS s, count(n) AS
+        n, count(x) AS x FROM a FULL JOIN b ON a.s = b.s AND a.k = b.k GROUP BY coalesce(a.s, b.s)""",
+    "top k over full": f"""WITH a AS ({A} HAVING count(*) < 3), b AS ({B}) SELECT coalesce(a.s, b.s) AS s, n, x FROM a
+        FULL JOIN b ON a.s = b.s AND a.k = b.k
+        QUALIFY rank() OVER (PARTITION BY coalesce(a.s, b.s) ORDER BY n NULLS FIRST, x NULLS FIRST) < 3""",
+    "over full": f"""SELECT s, max(n) AS n FROM (SELECT coalesce(a.s, b.s) AS s, coalesce(n, x) AS n FROM ({A} HAVING
+        count(*) < 3) AS a FULL JOIN ({B}) AS b ON a.s = b.s AND a.k = b.k) AS d GROUP BY s""",
+    "semi": f"SELECT a.s, a.k, n FROM ({A}) AS a SEMI JOIN ({B}) AS b ON a.s = b.s AND a.k = b.k AND b.x < a.n + 2",
+    "anti": f"""SELECT a.s, count(*) AS c FROM ({A}) AS a ANTI JOIN ({B}) AS b ON a.s = b.s AND a.k = b.k LEFT JOIN
+        ({TOTALS}) AS t ON t.s = a.s GROUP BY a.s""",
+    "exists": f"""WITH a AS ({A}), b AS ({B}) SELECT a.s, a.k, n FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.s =
+        a.s AND b.k = a.k) AND n > 0""",
     "unions": f"SELECT a.s, a.k, a.n, b.n AS m FROM ({UNION}) AS a JOIN ({UNION}) AS b ON a.s = b.s AND a.k = b.k",
     "filtered before": f"""SELECT a.s, a.k, b.x FROM (SELECT * FROM ({A}) AS i WHERE n > 1) AS a LEFT JOIN
         (SELECT s, k, x + 1 AS x FROM ({B}) AS i WHERE x > 0) AS b ON a.s = b.s AND a.k = b.k""",
