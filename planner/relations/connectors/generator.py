@@ -41,7 +41,7 @@ MAX_ROWS_PER_SECOND = 5_000_000
 """Beyond it, the 64-bit arithmetic by which rows get their times would overflow."""
 LEAD = timedelta(seconds=1)
 """A changed rate holds from so long after the change on, so that it has reached the sites by then."""
-PRESETS = ("ysb", "posts", "sensors")
+PRESETS = ("ysb", "posts", "sensors", "nexmark_person", "nexmark_auction", "nexmark_bid")
 
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 # Possessive, so that the time they take is linear in the text.
@@ -197,7 +197,8 @@ PRESET = Option(
     one_of(*PRESETS),
     ", ".join(PRESETS),
     "",
-    summary="`ysb`, `posts` or `sensors`: values by column name, see below.",
+    summary="`ysb`, `posts`, `sensors`, `nexmark_person`, `nexmark_auction` or `nexmark_bid`: values by column name, "
+    "see below.",
 )
 RATE_SCHEDULE: Option[tuple[RateChange, ...] | None] = Option(
     "rate_schedule",

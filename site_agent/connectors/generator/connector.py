@@ -26,9 +26,10 @@ from planner.relations.widths import row_bytes
 from planner.values.splits import FilePart
 from site_agent.base.errors import ConnectorError
 from site_agent.connectors.generator.columns import value_sql, with_nulls
-from site_agent.connectors.generator.presets import Origin, preset_columns
+from site_agent.connectors.generator.origin import Origin
+from site_agent.connectors.generator.presets import preset_columns
 from site_agent.connectors.generator.schedule import Schedule
-from site_agent.connectors.generator.sql import birth_us
+from site_agent.connectors.generator.sql import birth_us, gap_us
 from site_agent.connectors.sources import MAX_SPLITS, Offset, Poll, ReadLimit, Source, SourceContext, Split, Table
 from site_agent.engine import RangeScan, Scan
 
@@ -44,7 +45,7 @@ class GeneratorSource:
         self._latest = STARTUP.of(context.options) == LATEST
         self._schedule = Schedule(rate_changes(context.options, context.created_at))
         # Wrong options are to be found now, not with the first row.
-        _value_expressions(context, born_us="0L")
+        _value_expressions(context, born_us="0L", gap_us="0L")
 
     def initial(self) -> Offset:
         return {"row": None if self._latest else 0}
@@ -66,8 +67,9 @@ class GeneratorSource:
     def scan(self, start: Offset, end: Offset) -> Scan:
         """See `Source.scan`."""
         first, last = _row(start), _row(end)
-        born_us = birth_us(self._schedule, first, last)
-        return RangeScan(first, last, _value_expressions(self._context, born_us=born_us))
+        born = birth_us(self._schedule, first, last)
+        gap = gap_us(self._schedule, first, last)
+        return RangeScan(first, last, _value_expressions(self._context, born_us=born, gap_us=gap))
 
     def reconfigure(self, options: Mapping[str, str]) -> None:
         """Take over the rate schedule; nothing else can change while rows are read."""
@@ -99,7 +101,8 @@ class GeneratorTable:
     def __init__(self, context: SourceContext) -> None:
         self._context = context
         self._rows = ROWS.of(context.options) or 0
-        self._values = _value_expressions(context, born_us=f"{to_us(context.created_at)}L")
+        # All rows are there at once: what would come between them has passed.
+        self._values = _value_expressions(context, born_us=f"{to_us(context.created_at)}L", gap_us="0L")
 
     def scan(self, split: Split | None = None) -> Scan:
         """See `Table.scan`."""
@@ -140,11 +143,11 @@ def _seed_of(context: SourceContext) -> int:
     return crc32(context.site.encode()) if given is None else given
 
 
-def _value_expressions(context: SourceContext, *, born_us: str) -> tuple[tuple[str, str], ...]:
-    """SQL by column for the columns that are read, given SQL for a row's event time in microseconds."""
+def _value_expressions(context: SourceContext, *, born_us: str, gap_us: str) -> tuple[tuple[str, str], ...]:
+    """SQL by column for the columns that are read, given SQL for a row's event time and the time to the next row."""
     specs = {name.lower(): spec for name, spec in GENERATOR.family(COLUMN, context.options).items()}
     nulls = {name.lower(): share for name, share in GENERATOR.family(NULL_FRACTION, context.options).items()}
-    origin = Origin(context.site, _seed_of(context), born_us)
+    origin = Origin(context.site, _seed_of(context), born_us, gap_us)
     preset = preset_columns(PRESET.of(context.options))
     wanted = set(context.read_columns) | {context.event_time}
     expressions = []

@@ -4,6 +4,7 @@ ysb      the ad events of the Yahoo streaming benchmark: 1000 ads, 100 users and
 posts    geo-tagged posts: the mix of countries depends on the site; users and topics are Zipf in each country, and
          which topics are on top changes with event time
 sensors  readings of devices: temperature a sine of a day plus noise, humidity against it, a battery that runs down
+nexmark  the persons, auctions and bids of NEXMark, each kind a preset of its own
 
 Like all generated values, these are functions of the row number, the seed and the site; those that change with time
 follow the row's own event time, so a query that starts later finds the same rows.
@@ -12,30 +13,17 @@ follow the row's own event time, so a query that starts later finds the same row
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from zlib import crc32
 
 from planner.relations.connectors.generator import ColumnSpec
 from planner.values.literals import quoted_text
-from site_agent.base.errors import ConnectorError
 from site_agent.connectors.generator.columns import base_type, labelled, value_sql, zipf_rank
+from site_agent.connectors.generator.nexmark import AUCTION, BID, PERSON
+from site_agent.connectors.generator.origin import Origin, PresetColumn, as_number, as_text
 from site_agent.connectors.generator.sql import fraction_of, hash_of
 from site_agent.engine import Field
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """What a preset's values depend on besides the row number."""
-
-    site: str
-    seed: int
-    born_us: str
-    """SQL for the row's event time in microseconds."""
-
-
-PresetColumn = Callable[[Field, Origin], str]
-"""SQL over `id` for a column's value; raises ConnectorError for a type that cannot hold it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +86,7 @@ def _of_country(values: list[str], origin: Origin) -> str:
 
 
 def _country(column: Field, origin: Origin) -> str:
-    return _text(column, _of_country([quoted_text(c.code) for c in COUNTRIES], origin))
+    return as_text(column, _of_country([quoted_text(c.code) for c in COUNTRIES], origin))
 
 
 def _user(column: Field, origin: Origin) -> str:
@@ -118,7 +106,7 @@ def _near(coordinates: list[float], name: str) -> PresetColumn:
 
     def made(column: Field, origin: Origin) -> str:
         middle = _of_country([f"{c!r}D" for c in coordinates], origin)
-        return _number(column, f"round({middle} + {_noise(origin, name, 2.0)}, 4)")
+        return as_number(column, f"round({middle} + {_noise(origin, name, 2.0)}, 4)")
 
     return made
 
@@ -126,7 +114,7 @@ def _near(coordinates: list[float], name: str) -> PresetColumn:
 def _device(column: Field, origin: Origin) -> str:
     if base_type(column) == "STRING":
         return f"concat({quoted_text(origin.site + '-')}, {_device_number()})"
-    return _number(column, _device_number())
+    return as_number(column, _device_number())
 
 
 def _device_number() -> str:
@@ -140,35 +128,21 @@ def _daily(origin: Origin) -> str:
 
 
 def _temperature(column: Field, origin: Origin) -> str:
-    return _number(column, f"round(20D + 8D * {_daily(origin)} + {_noise(origin, 'temperature', 0.5)}, 2)")
+    return as_number(column, f"round(20D + 8D * {_daily(origin)} + {_noise(origin, 'temperature', 0.5)}, 2)")
 
 
 def _humidity(column: Field, origin: Origin) -> str:
-    return _number(column, f"round(55D - 15D * {_daily(origin)} + {_noise(origin, 'humidity', 2.0)}, 2)")
+    return as_number(column, f"round(55D - 15D * {_daily(origin)} + {_noise(origin, 'humidity', 2.0)}, 2)")
 
 
 def _battery(column: Field, origin: Origin) -> str:
     used = f"pmod({origin.born_us} + {_device_number()} * {BATTERY_US // DEVICES}L, {BATTERY_US}L) / {BATTERY_US}D"
-    return _number(column, f"round(100D * (1D - {used}), 1)")
+    return as_number(column, f"round(100D * (1D - {used}), 1)")
 
 
 def _noise(origin: Origin, name: str, amplitude: float) -> str:
     """Uniform from -amplitude up to amplitude."""
     return f"(({fraction_of(hash_of(origin.seed, name, '/noise'))} - 0.5D) * {2 * amplitude!r}D)"
-
-
-def _text(column: Field, sql: str) -> str:
-    if base_type(column) != "STRING":
-        raise ConnectorError(f"the preset makes texts for column {column.name}, which is {column.type}", hint="STRING")
-    return sql
-
-
-def _number(column: Field, sql: str) -> str:
-    if base_type(column) not in ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"):
-        raise ConnectorError(
-            f"the preset makes numbers for column {column.name}, which is {column.type}", hint="DOUBLE, or BIGINT"
-        )
-    return f"CAST({sql} AS {column.type})"
 
 
 PRESETS: Mapping[str, Mapping[str, PresetColumn]] = {
@@ -194,4 +168,7 @@ PRESETS: Mapping[str, Mapping[str, PresetColumn]] = {
         "humidity": _humidity,
         "battery": _battery,
     },
+    "nexmark_person": PERSON,
+    "nexmark_auction": AUCTION,
+    "nexmark_bid": BID,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from planner.values.literals import quoted_text
 from site_agent.connectors.generator.schedule import MICROS, PICOS, Schedule, Segment
 
@@ -18,10 +20,19 @@ def fraction_of(hashed: str) -> str:
 
 def birth_us(schedule: Schedule, start: int, end: int) -> str:
     """Microseconds since the epoch at which rows [start, end) are born, as BIGINT."""
+    return _by_segment(schedule, start, end, _in_segment)
+
+
+def gap_us(schedule: Schedule, start: int, end: int) -> str:
+    """Microseconds from one row to the next, at the rates at which rows [start, end) are born, as BIGINT."""
+    return _by_segment(schedule, start, end, lambda segment: f"{PICOS // segment.rate_micro}L")
+
+
+def _by_segment(schedule: Schedule, start: int, end: int, written: Callable[[Segment], str]) -> str:
     cases = [r for r in schedule.ranges() if r.start < end and (r.end is None or r.end > start)]
-    expression = _in_segment(cases[-1].segment)
+    expression = written(cases[-1].segment)
     for case in reversed(cases[:-1]):
-        expression = f"CASE WHEN id < {case.end}L THEN {_in_segment(case.segment)} ELSE {expression} END"
+        expression = f"CASE WHEN id < {case.end}L THEN {written(case.segment)} ELSE {expression} END"
     return expression
 
 

@@ -7,16 +7,21 @@ import pytest
 from planner.relations.connectors.generator import PRESETS
 from site_agent.base.errors import ConnectorError
 from site_agent.connectors.generator.connector import GeneratorConnector
+from site_agent.connectors.generator.origin import Origin
 from site_agent.connectors.generator.presets import PRESETS as MADE
-from site_agent.connectors.generator.presets import Origin, preset_columns
+from site_agent.connectors.generator.presets import preset_columns
 from site_agent.engine import Field, RangeScan
 from tests.unit.site_agent.connectors.contexts import CREATED, source_context
 
-TEXTS = {"ad_type", "event_type", "ip_address", "country"}
+TEXTS = {
+    *("ad_type", "event_type", "ip_address", "country"),
+    *("name", "emailaddress", "creditcard", "city", "state", "extra", "itemname", "description", "channel", "url"),
+}
+OTHERS = {"expires": "TIMESTAMP"}
 
 
 def kind_of(name: str) -> str:
-    return "STRING" if name in TEXTS else "DOUBLE"
+    return "STRING" if name in TEXTS else OTHERS.get(name, "DOUBLE")
 
 
 def expressions(tmp_path: Path, options: dict[str, str], *columns: Field) -> dict[str, str]:
@@ -27,11 +32,12 @@ def expressions(tmp_path: Path, options: dict[str, str], *columns: Field) -> dic
     return dict(scan.expressions)
 
 
-def test_there_are_three() -> None:
-    assert tuple(MADE) == PRESETS == ("ysb", "posts", "sensors")
+def test_there_are_these() -> None:
+    assert tuple(MADE) == PRESETS == ("ysb", "posts", "sensors", "nexmark_person", "nexmark_auction", "nexmark_bid")
     assert {*preset_columns("ysb")} == {"user_id", "page_id", "ad_id", "ad_type", "event_type", "ip_address"}
     assert {*preset_columns("posts")} == {"post_id", "user_id", "country", "topic", "latitude", "longitude"}
     assert {*preset_columns("sensors")} == {"device_id", "temperature", "humidity", "battery"}
+    assert {*preset_columns("nexmark_bid")} == {"auction", "bidder", "price", "channel", "url", "extra"}
     assert preset_columns("") == {}
 
 
@@ -75,6 +81,12 @@ def test_the_mix_of_countries_depends_on_the_site() -> None:
             "the preset makes numbers for column battery, which is STRING",
             "DOUBL",
         ),
+        (
+            "nexmark_auction",
+            Field("expires", "BIGINT"),
+            "the preset makes times for column expires, which is BIGINT",
+            "TIMESTAMP",
+        ),
     ],
 )
 def test_a_type_that_holds_no_such_values_is_refused(
@@ -91,7 +103,7 @@ def test_an_unknown_preset_is_refused(tmp_path: Path) -> None:
         expressions(tmp_path, {"preset": "yahoo"})
     assert (caught.value.message, caught.value.hint) == (
         "option 'preset' is 'yahoo'",
-        "'preset' takes ysb, posts, sensors",
+        "'preset' takes ysb, posts, sensors, nexmark_person, nexmark_auction, nexmark_bid",
     )
 
 
