@@ -1,0 +1,45 @@
+"""NEXMark over streams that are born at several sites: its texts, and a run of them beside DuckDB."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+TEXTS = Path(__file__).parents[2] / "examples" / "nexmark"
+STREAMS = TEXTS / "streams.sql"
+_REFUSED = re.compile(r"^-- Refused: (\w+): (.*)$", re.MULTILINE)
+_ROWS = re.compile(r"'rows' = '(\d+)'")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """One of NEXMark's queries as Selat takes it, and the same question to DuckDB."""
+
+    name: str
+    script: str
+    """The query, behind the statements that declare what it alone reads."""
+    refused: tuple[str, str] | None
+    """Code and message of the error that it meets; None: it runs."""
+    oracle: str
+
+
+def queries() -> dict[str, Text]:
+    """The 23 texts by name, as in `q0`, in the order of their numbers."""
+    return {f"q{number}": _text(f"q{number}") for number in range(23)}
+
+
+def scaled(script: str, scale: int) -> str:
+    """The same statements with so many times as many rows."""
+    return _ROWS.sub(lambda found: f"'rows' = '{int(found[1]) * scale}'", script)
+
+
+def _text(name: str) -> Text:
+    script = (TEXTS / f"{name}.sql").read_text()
+    refused = _REFUSED.search(script)
+    return Text(name, script, (refused[1], refused[2]) if refused else None, _oracles().get(name, ""))
+
+
+def _oracles() -> dict[str, str]:
+    parts = Path(__file__).with_name("oracle.sql").read_text().split("\n-- ")[1:]
+    return {name: sql.strip() for name, _, sql in (part.partition("\n") for part in parts)}

@@ -1,0 +1,4 @@
+-- q1: Currency conversion
+
+SELECT auction, bidder, 0.908 * price AS price, dateTime, extra
+FROM bid;

@@ -1,0 +1,7 @@
+-- q18: Find last bid
+-- Refused: SYNTAX_ERROR: unexpected EMIT: an operator, a comma or the next clause is expected
+
+SELECT auction, bidder, price, channel, url, dateTime, extra
+FROM bid
+QUALIFY row_number() OVER (PARTITION BY bidder, auction ORDER BY dateTime DESC) = 1
+EMIT EVERY INTERVAL '10 seconds';

@@ -1,0 +1,5 @@
+-- q2: Selection
+
+SELECT auction, price
+FROM bid
+WHERE mod(auction, 123) = 0;

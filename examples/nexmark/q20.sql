@@ -1,0 +1,11 @@
+-- q20: Expand bid with auction
+-- Refused: UNSUPPORTED_SQL: streams are joined inside a window, and ON does not say that the window of A equals another
+
+SELECT
+  B.auction, B.bidder, B.price, B.channel, B.url, B.dateTime AS bid_dateTime, B.extra AS bid_extra,
+  A.itemName, A.description, A.initialBid, A.reserve, A.dateTime AS auction_dateTime, A.expires, A.seller, A.category,
+  A.extra AS auction_extra
+FROM bid AS B
+JOIN auction AS A ON B.auction = A.id
+ AND B.dateTime BETWEEN A.dateTime - INTERVAL '1 hour' AND A.dateTime + INTERVAL '1 day'
+WHERE A.category = 10;

@@ -1,0 +1,9 @@
+-- q9: Winning bids
+-- Refused: UNSUPPORTED_SQL: streams are joined inside a window, and ON does not say that the window of B equals another
+
+SELECT
+  A.id, A.itemName, A.description, A.initialBid, A.reserve, A.dateTime, A.expires, A.seller, A.category, A.extra,
+  B.auction, B.bidder, B.price, B.dateTime AS bid_dateTime, B.extra AS bid_extra
+FROM auction AS A
+JOIN bid AS B ON A.id = B.auction AND B.dateTime BETWEEN A.dateTime AND A.expires
+QUALIFY row_number() OVER (PARTITION BY A.id, A.dateTime, A.expires ORDER BY B.price DESC, B.dateTime) = 1;
