@@ -17,8 +17,7 @@ class Text:
     """One of NEXMark's queries as Selat takes it, and the same question to DuckDB."""
 
     name: str
-    script: str
-    """The query, behind the statements that declare what it alone reads."""
+    sql: str
     refused: tuple[str, str] | None
     """Code and message of the error that it meets; None: it runs."""
     oracle: str
@@ -35,11 +34,11 @@ def scaled(script: str, scale: int) -> str:
 
 
 def _text(name: str) -> Text:
-    script = (TEXTS / f"{name}.sql").read_text()
-    refused = _REFUSED.search(script)
-    return Text(name, script, (refused[1], refused[2]) if refused else None, _oracles().get(name, ""))
+    sql = (TEXTS / f"{name}.sql").read_text()
+    refused = _REFUSED.search(sql)
+    return Text(name, sql, (refused[1], refused[2]) if refused else None, _oracles().get(name, ""))
 
 
 def _oracles() -> dict[str, str]:
-    parts = Path(__file__).with_name("oracle.sql").read_text().split("\n-- ")[1:]
-    return {name: sql.strip() for name, _, sql in (part.partition("\n") for part in parts)}
+    parts = Path(__file__).with_name("oracle.sql").read_text().split("\n-- q")[1:]
+    return {f"q{name}": sql.strip() for name, _, sql in (part.partition("\n") for part in parts)}

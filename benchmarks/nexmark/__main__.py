@@ -19,7 +19,7 @@ from pathlib import Path
 import duckdb
 
 import selat
-from benchmarks.nexmark import Text, queries, scaled
+from benchmarks.nexmark import Text, queries
 from benchmarks.nexmark.answers import declare, load, submit, wrong
 from benchmarks.report import make_parser, publish, say, table
 from selat.dev.cluster import DevCluster
@@ -61,7 +61,7 @@ def main(scale: int, only: Sequence[str], record: Path | None) -> int:
                 if text.refused is not None:
                     differs = not _is_refused(client, text)
                 else:
-                    found[text.name] = run = _run(client, db, text, root / "log", scale)
+                    found[text.name] = run = _run(client, db, text, root / "log")
                     say(f"{text.name:>4} {run}")
                     differs = run.wrong is not None
                 if differs:
@@ -70,9 +70,9 @@ def main(scale: int, only: Sequence[str], record: Path | None) -> int:
     return 1 if differing else 0
 
 
-def _run(client: selat.Client, db: duckdb.DuckDBPyConnection, text: Text, log: Path, scale: int) -> Run:
+def _run(client: selat.Client, db: duckdb.DuckDBPyConnection, text: Text, log: Path) -> Run:
     begun = time.monotonic()
-    query = submit(client, scaled(text.script, scale))
+    query = submit(client, text.sql)
     info = query.wait()
     seconds = time.monotonic() - begun
     return Run(info.rows_in, info.rows_out, info.link_bytes, seconds, wrong(text, query, db, log))
@@ -80,7 +80,7 @@ def _run(client: selat.Client, db: duckdb.DuckDBPyConnection, text: Text, log: P
 
 def _is_refused(client: selat.Client, text: Text) -> bool:
     try:
-        submit(client, text.script)
+        submit(client, text.sql)
     except selat.SelatError as error:
         return (error.code, error.message) == text.refused
     return False

@@ -34,9 +34,9 @@ def declare(client: selat.Client, log: Path, *, scale: int = 1) -> None:
     list(client.script(f"{scaled(STREAMS.read_text(), scale)}\n{sink}"))
 
 
-def submit(client: selat.Client, script: str) -> selat.Query:
-    """The query with which the script ends. Raises SelatError when it is refused."""
-    *_, query = client.script(script)
+def submit(client: selat.Client, sql: str) -> selat.Query:
+    """The query that a text submits. Raises SelatError when it is refused."""
+    query = client.sql(sql)
     assert isinstance(query, selat.Query)
     return query
 

@@ -26,6 +26,11 @@ SELECT p.id, p.name, p.w FROM p JOIN a ON p.id = a.seller AND p.w = a.w
 -- q10
 SELECT auction, bidder, price, dateTime, extra, strftime(dateTime, '%Y-%m-%d'), strftime(dateTime, '%H:%M') FROM bid
 
+-- q12
+-- A generated row arrives when it is born, and `dateTime` of `bid` is just that.
+SELECT bidder, count(*), w, w + INTERVAL '10 seconds'
+FROM (SELECT bidder, time_bucket(INTERVAL '10 seconds', dateTime) AS w FROM bid) GROUP BY bidder, w
+
 -- q13
 SELECT auction, bidder, price, dateTime, 'value-' || (auction % 10000) FROM bid
 

@@ -1,5 +1,5 @@
 -- NEXMark's streams and side input, at three sites: two minutes of 50 events per second and site, over a midnight.
--- All three streams begin at one instant, at rates of 1 : 3 : 46.
+-- All streams begin at one instant, at rates of 1 : 3 : 46.
 
 CREATE STREAM person (
   id BIGINT, name STRING, emailAddress STRING, creditCard STRING, city STRING, state STRING,
@@ -22,6 +22,15 @@ AT us, AT eu, AT asia;
 CREATE STREAM bid (
   auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, dateTime TIMESTAMP, extra STRING,
   WATERMARK FOR dateTime AS dateTime - INTERVAL '4 seconds'
+)
+WITH ('connector' = 'generator', 'preset' = 'nexmark_bid', 'start' = '2026-01-31T23:59:00Z',
+      'rows_per_second' = '46', 'rows' = '5520')
+AT us, AT eu, AT asia;
+
+-- The same bids, which have no time of their own: that at which they arrive counts.
+CREATE STREAM bid_by_arrival (
+  auction BIGINT, bidder BIGINT, price BIGINT, channel STRING, url STRING, extra STRING,
+  WATERMARK FOR arrived
 )
 WITH ('connector' = 'generator', 'preset' = 'nexmark_bid', 'start' = '2026-01-31T23:59:00Z',
       'rows_per_second' = '46', 'rows' = '5520')

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from contract.times import duration_us, from_us, to_us
 from master.base.errors import InvalidRequestError
-from planner.relations.catalog import Binding, Column, Relation, RelationKind
+from planner.relations.catalog import ARRIVED, Binding, Column, Relation, RelationKind, is_arrival
 from planner.relations.connectors.table import traits_of
 from selat.v1 import common_pb2
 
@@ -23,7 +23,7 @@ def relation_to_proto(relation: Relation) -> common_pb2.Relation:
     return common_pb2.Relation(
         name=relation.name,
         kind=_KINDS[relation.kind],
-        columns=[column_to_proto(c) for c in relation.columns],
+        columns=[column_to_proto(c) for c in relation.declared],
         event_time=relation.event_time or "",
         watermark_delay_us=duration_us(relation.watermark_delay),
         bindings=[_binding(b) for b in relation.bindings],
@@ -42,13 +42,16 @@ def relation_from_proto(message: common_pb2.Relation) -> Relation:
     kind = kind_from_proto(message.kind)
     if kind is None:
         raise InvalidRequestError(f"{message.name!r} is neither stream, table, view nor sink", hint="set Relation.kind")
+    columns = tuple(Column(c.name, c.type) for c in message.columns)
+    by_arrival = is_arrival(message.event_time, (c.name for c in columns))
     return Relation(
         name=message.name,
         kind=kind,
-        columns=tuple(Column(c.name, c.type) for c in message.columns),
+        columns=(*columns, ARRIVED) if by_arrival else columns,
         bindings=tuple(Binding(b.site, dict(sorted(b.options.items()))) for b in message.bindings),
         event_time=message.event_time or None,
         watermark_delay=timedelta(microseconds=message.watermark_delay_us),
+        by_arrival=by_arrival,
         comment=message.comment,
         created_at=_created_at(message),
         definition=message.definition,

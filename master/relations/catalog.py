@@ -20,6 +20,7 @@ from master.sites.status import unknown_site
 from master.store import RelationStore
 from planner.bind.calls import called_functions
 from planner.relations.catalog import (
+    ARRIVED,
     SITE_COLUMN,
     Binding,
     Catalog,
@@ -335,6 +336,8 @@ def _validate_event_time(relation: Relation) -> None:
         raise _invalid(relation, "a stream needs an event-time column", "WATERMARK FOR ts, of a TIMESTAMP column ts")
     if column.type.upper() != "TIMESTAMP":
         raise _invalid(relation, f"event-time column {column.name} is {column.type}", "it has to be TIMESTAMP")
+    if relation.by_arrival and relation.watermark_delay:
+        raise _invalid(relation, "rows do not arrive late", f"WATERMARK FOR {ARRIVED.name}, without a delay")
     if relation.watermark_delay < timedelta(0):
         raise _invalid(relation, "the watermark's delay is negative", "ts - INTERVAL '5 seconds'")
 

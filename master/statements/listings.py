@@ -78,7 +78,8 @@ def description(relation: Relation) -> Rows:
         rows.append(("rows", "", f"{relation.statistics.rows}, {how}"))
         rows += [("distinct values", name, f"about {n}") for name, n in relation.statistics.distinct.items()]
     if relation.event_time:
-        rows.append(("watermark", relation.event_time, f"{_length(relation.watermark_delay)} behind"))
+        behind = f"{_length(relation.watermark_delay)} behind"
+        rows.append(("watermark", relation.event_time, "the site's clock" if relation.by_arrival else behind))
     for binding in relation.bindings:
         options = ", ".join(f"{key}={value}" for key, value in sorted(binding.options.items()))
         rows.append(("binding", binding.site, options))

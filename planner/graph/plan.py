@@ -129,6 +129,8 @@ class Stage:
     """Spark SQL over the views `input` and the views of `inputs`; may yield `_bin`. Written when planning ends."""
     relation: str | None = None
     read_columns: tuple[str, ...] = ()
+    by_arrival: bool = False
+    """SOURCE: the event time of its rows is when they arrived."""
     inputs: tuple[StageInput, ...] = ()
     merge: Merge | None = None
     columns: tuple[Column, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
@@ -26,6 +26,15 @@ class Column:
     name: str
     type: str
     """A Spark SQL type in capitals, as in `DECIMAL(10,2)`."""
+
+
+ARRIVED = Column("arrived", "TIMESTAMP")
+"""The event time of a stream that declares none: when a row arrived at its site, as the connector noted it for good."""
+
+
+def is_arrival(event_time: str | None, declared: Iterable[str]) -> bool:
+    """Return whether an event time is `ARRIVED`, given the names of the columns that rows come with."""
+    return event_time == ARRIVED.name and not any(name.lower() == ARRIVED.name for name in declared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +72,8 @@ class Relation:
     bindings: tuple[Binding, ...]
     event_time: str | None = None
     watermark_delay: timedelta = timedelta(0)
+    by_arrival: bool = False
+    """Streams only: `ARRIVED` is the event time, and the last of `columns`, though it is not declared."""
     comment: str = ""
     created_at: datetime | None = None
     definition: str = ""
@@ -73,6 +84,11 @@ class Relation:
     def column(self, name: str) -> Column | None:
         """The column of that name (names are compared without case), or None."""
         return next((c for c in self.columns if c.name.lower() == name.lower()), None)
+
+    @property
+    def declared(self) -> tuple[Column, ...]:
+        """The columns that rows come with."""
+        return self.columns[:-1] if self.by_arrival else self.columns
 
     @property
     def sites(self) -> tuple[str, ...]:

@@ -113,5 +113,6 @@ def _source_stage(stage_id: str, query: StreamSelect, body: Operator, used: Sequ
         pinned=query.sites,
         relation=stream.relation.name,
         read_columns=tuple(c.name for c in stream.relation.columns if c.name in read),
+        by_arrival=stream.relation.by_arrival,
         inputs=tuple(StageInput(j.member.view, j.member.view, j.same_site) for j in query.joins),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
-from planner.relations.catalog import SITE_COLUMN, Binding, Column, Relation, RelationKind
+from planner.relations.catalog import ARRIVED, SITE_COLUMN, Binding, Column, Relation, RelationKind, is_arrival
 from planner.relations.connectors.table import check_binding, connectors_for
 from planner.relations.options import CONNECTOR
 from planner.sql.cursor import Cursor
@@ -51,6 +51,7 @@ def parse_create(cursor: Cursor) -> Statement:
     if_not_exists = cursor.take("IF", "NOT", "EXISTS")
     name = relation_name(cursor, kind)
     columns, watermark = _body(cursor, kind)
+    by_arrival = watermark is not None and is_arrival(watermark[0], (column.name for column in columns))
     comment = cursor.string("the comment") if cursor.take("COMMENT") else ""
     shared = parse_options(cursor) if cursor.take("WITH") else {}
     place, found = cursor.position, cursor.found
@@ -63,10 +64,11 @@ def parse_create(cursor: Cursor) -> Statement:
     relation = Relation(
         name=name,
         kind=kind,
-        columns=columns,
+        columns=(*columns, ARRIVED) if by_arrival else columns,
         bindings=bindings,
         event_time=watermark[0] if watermark else None,
         watermark_delay=watermark[1] if watermark else timedelta(0),
+        by_arrival=by_arrival,
         comment=comment,
     )
     for binding, (at, options) in zip(bindings, written.values(), strict=True):
@@ -278,12 +280,22 @@ def _event_time(
         raise InvalidDefinitionError(
             f"a {kind.value} has no watermark", position=place, found=name, hint="Leave it out, or CREATE STREAM."
         )
+    if column is None and name.lower() == ARRIVED.name:
+        if delay:
+            raise InvalidDefinitionError(
+                "rows do not arrive late",
+                position=place,
+                found=name,
+                hint=f"WATERMARK FOR {ARRIVED.name}, without a delay.",
+            )
+        return ARRIVED.name, delay
     if column is None or column.type != "TIMESTAMP":
         raise InvalidDefinitionError(
             f"{name} is not a TIMESTAMP column of the stream" if column else f"the stream has no column {name}",
             position=place,
             found=name,
-            hint="The event-time column is one of the stream's columns and a TIMESTAMP.",
+            hint="The event-time column is one of the stream's columns and a TIMESTAMP; for rows without a time, "
+            f"WATERMARK FOR {ARRIVED.name} takes the time at which they arrive.",
         )
     return column.name, delay
 

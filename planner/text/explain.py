@@ -123,7 +123,8 @@ def _parts_text(s: StageOfPlan) -> str:
 
 def _relation_text(stage: Stage) -> str:
     of = f" of {stage.relation}" if stage.relation else ""
-    return of + (", a task for each split," if stage.kind is StageKind.MAP else "")
+    by = " by arrival" if stage.by_arrival else ""
+    return of + by + (", a task for each split," if stage.kind is StageKind.MAP else "")
 
 
 def _inputs_text(stage: Stage) -> str:
@@ -162,6 +163,7 @@ STAGES: Section[StageOfPlan] = Section(
             lambda s: s.result,
             lambda s: f"results at {s.plan.destination.site}" if s.result else "",
         ),
+        Field("by_arrival", "True when the event time of its rows is when they arrived.", lambda s: s.stage.by_arrival),
         Field("read_columns", "The columns of the relation that it reads.", lambda s: list(s.stage.read_columns)),
         Field(
             "inputs",

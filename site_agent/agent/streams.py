@@ -11,7 +11,8 @@ from site_agent.tasks.spec import Assignment, RelationSpec, TaskSpec
 def pushed_streams(assignment: Assignment) -> tuple[PushedStream, ...]:
     """The assignment's streams, each with its readers."""
     return tuple(
-        PushedStream(s.name, s.columns, s.options, s.created_at, _readers(assignment, s)) for s in assignment.streams
+        PushedStream(s.name, s.columns, s.options, s.created_at, _readers(assignment, s), s.by_arrival)
+        for s in assignment.streams
     )
 
 

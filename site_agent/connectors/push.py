@@ -22,6 +22,7 @@ from site_agent.ingest.log import PushLog
 FindLog = Callable[[str, datetime], PushLog]
 """The site's log of a stream, by its name and when it was declared."""
 
+_TIME = pa.timestamp("us", tz="UTC")
 START_NAME = "start.json"
 MAX_EPOCH_BYTES = 64 * 1024 * 1024
 """Most that an epoch reads, in memory: unlike files, the rows of an epoch are there as a whole."""
@@ -57,13 +58,17 @@ class PushSource:
         end = log.kept.extent(first, rows=limit.rows, raw_bytes=min(limit.size_bytes, MAX_EPOCH_BYTES))
         log.room.advance(self._context.reader, first)
         left = log.kept.rows_from(end)
-        return Poll({"record": end}, empty=end == first, ended=ended and end == log.kept.next_record, lag_rows=left)
+        ended = ended and end == log.kept.next_record
+        floor_us = None if ended else log.floor_us(end)
+        return Poll({"record": end}, empty=end == first, ended=ended, lag_rows=left, event_time_floor_us=floor_us)
 
     def scan(self, start: Offset, end: Offset) -> Scan:
         """See `Source.scan`. Rows that were too far ahead of the clock when the log stored them are set aside."""
         wanted = {*self._context.read_columns, self._context.event_time}
         columns = [c.name for c in self._context.columns if c.name in wanted]
         first, last = _record(start), _record(end)
+        if self._context.by_arrival:
+            return ArrowScan(self._arrived(first, last, [*columns, self._context.event_time]))
         if self._max_ahead is None:
             return ArrowScan(self._log.kept.read(first, last, columns))
         found = [
@@ -75,6 +80,16 @@ class PushSource:
             pa.concat_tables([self._log.kept.schema.empty_table(), *(rows for rows, _ in found)]).select(columns),
             SetAside(sum(part.rows.num_rows for part in ahead), partial(_malformed, ahead)) if ahead else None,
         )
+
+    def _arrived(self, first: int, last: int, columns: Sequence[str]) -> pa.Table:
+        """Columns of the records, of which one is the time at which each was stored."""
+        name, kept = self._context.event_time, self._log.kept
+        schema = kept.schema.append(pa.field(name, _TIME))
+        tables = [
+            record.rows.append_column(schema.field(name), pa.repeat(record.at_us, record.rows.num_rows).cast(_TIME))
+            for record in kept.records(first, last)
+        ]
+        return pa.concat_tables([schema.empty_table(), *tables]).select(list(columns))
 
     def reconfigure(self, options: Mapping[str, str]) -> None:
         """Adopt a new `max_ahead`. The log itself adopts its retention, and no other option can change."""

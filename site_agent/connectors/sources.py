@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from planner.relations.catalog import Column, Relation, RelationKind
+from planner.relations.catalog import ARRIVED, Column, Relation, RelationKind, is_arrival
 from planner.relations.connectors.spec import ConnectorSpec
 from planner.values.ranges import Condition
 from planner.values.splits import FilePart
@@ -33,6 +33,7 @@ class SourceContext:
     columns: tuple[Field, ...]
     read_columns: tuple[str, ...]
     event_time: str
+    """`ARRIVED`, where `columns` have none of that name: the source makes it."""
     options: Mapping[str, str]
     directory: Path
     """The source's own, kept over restarts; made by the caller."""
@@ -43,10 +44,22 @@ class SourceContext:
     needed: Condition | None = None
     """Rows of a table that do not fulfil it may be missing from its splits. None: all are needed."""
 
+    @property
+    def by_arrival(self) -> bool:
+        """Whether the source says of each row when it arrived, as its event time."""
+        return is_arrival(self.event_time, (column.name for column in self.columns))
+
     def check(self, spec: ConnectorSpec, kind: RelationKind) -> None:
         """Raises ConnectorError naming the option that is unknown, missing or wrong by the connector's declaration."""
         columns = tuple(Column(column.name, column.type) for column in self.columns)
-        relation = Relation(self.relation, kind, columns, (), self.event_time or None)
+        relation = Relation(
+            self.relation,
+            kind,
+            (*columns, ARRIVED) if self.by_arrival else columns,
+            (),
+            self.event_time or None,
+            by_arrival=self.by_arrival,
+        )
         with refused():
             spec.check_options(relation, self.options)
 

@@ -37,6 +37,8 @@ class PushedStream:
     created_at: datetime
     readers: tuple[str, ...] = field(default=(), compare=False)
     """The source tasks that read it here."""
+    by_arrival: bool = False
+    """The event time of its rows is when they arrive."""
 
 
 @dataclass(frozen=True, slots=True)

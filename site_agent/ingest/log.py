@@ -12,6 +12,7 @@ from contract.times import to_us
 from machine.clock import Clock
 from site_agent.base.errors import IngestError, SequenceGapError, StreamEndedError, UnknownStreamError
 from site_agent.ingest import Acknowledged, NoRoom, Push, StreamLog
+from site_agent.ingest.arrivals import Arrivals
 from site_agent.ingest.files import LogFiles, disk_errors
 from site_agent.ingest.frames import FrameKind
 from site_agent.ingest.group import Group
@@ -37,7 +38,9 @@ class PushLog:
     ) -> None:
         files = files or LogFiles()
         self._directory = directory
+        self._files = files
         self._clock = clock
+        self._arrivals: Arrivals | None = None
         self._lock = threading.RLock()
         self._closed = False
         with disk_errors(directory):
@@ -102,6 +105,27 @@ class PushLog:
                 self._tail.ended = True
             return self.kept.next_row
 
+    def order_arrivals(self) -> None:
+        """Let the times of records never go back, because they are the event times of their rows; before any push.
+
+        Raises:
+            CorruptLogError: what was promised of them cannot be read.
+        """
+        newest_us = max([self._tail.producers.newest_us, *(segment.newest_at_us for segment in self.kept.segments)])
+        self._arrivals = Arrivals(self._directory, self._files, newest_us=newest_us)
+
+    def floor_us(self, record: int) -> int | None:
+        """Of a log by arrival: the time before which no record from this one on arrives; None where records that are
+        stored say it. Waits for a write that is under way.
+
+        Raises:
+            IngestError: the disk refused.
+        """
+        with self._lock, disk_errors(self._directory):
+            if self._arrivals is None or record < self.kept.next_record:
+                return None
+            return self._arrivals.promise(to_us(self._clock.now()))
+
     def trim(self) -> None:
         """Remove records beyond the retention that every reader has passed.
 
@@ -118,7 +142,9 @@ class PushLog:
             self._closed = True
 
     def _group(self) -> Group:
-        return Group(self.kept.next_record, self.kept.next_row, to_us(self._clock.now()))
+        clock_us = to_us(self._clock.now())
+        at_us = clock_us if self._arrivals is None else self._arrivals.next_us(clock_us)
+        return Group(self.kept.next_record, self.kept.next_row, at_us)
 
     def _write(self, group: Group) -> None:
         self._tail.write(group, segment_bytes=self.room.limits.segment_bytes)

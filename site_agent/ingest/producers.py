@@ -22,6 +22,11 @@ class Producers:
         """The producer's last durable sequence; 0: it is not known."""
         return self._last.get(producer, (0, 0))[0]
 
+    @property
+    def newest_us(self) -> int:
+        """When the newest push of all came; 0: there was none."""
+        return max((at_us for _, at_us in self._last.values()), default=0)
+
     def note(self, producer: str, sequence: int, at_us: int) -> None:
         self._last[producer] = (sequence, at_us)
 

@@ -127,6 +127,8 @@ class PushStreams:
             log = await self._offload.run(
                 PushLog, self._root / key, rows.schema, limits=limits, clock=self._clock, files=self._files
             )
+            if stream.by_arrival:
+                await self._offload.run(log.order_arrivals)
         except SiteAgentError as error:
             logger.error("stream=%s site=%s cannot be pushed to: %s", stream.name, self._site, error.message)  # noqa: TRY400
             return _Entry(stream, error if known is None or not isinstance(known.state, Intake) else known.state)

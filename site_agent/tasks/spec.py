@@ -9,6 +9,7 @@ from math import gcd
 
 from contract.tasks import ReadFrom
 from planner.graph.clientplan import ClientPlan
+from planner.relations.catalog import is_arrival
 from planner.values.adapting import Degrading
 from planner.values.months import begins_us, ends_us
 from planner.values.stages import StageKind
@@ -28,6 +29,11 @@ class RelationSpec:
     watermark_delay: timedelta
     options: Mapping[str, str]
     created_at: datetime
+
+    @property
+    def by_arrival(self) -> bool:
+        """See `SourceContext.by_arrival`."""
+        return is_arrival(self.event_time, (column.name for column in self.columns))
 
 
 @dataclass(frozen=True, slots=True)

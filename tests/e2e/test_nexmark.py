@@ -32,12 +32,12 @@ def submitted(calm: Scene, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     log = tmp_path_factory.mktemp("nexmark") / "log"
     with selat.connect(calm.cluster.address) as client:
         declare(client, log)
-        running = {name: submit(client, text.script) for name, text in TEXTS.items()}
+        running = {name: submit(client, text.sql) for name, text in TEXTS.items()}
         yield Submitted(load(client), running, log)
         for query in running.values():
             query.wait()
         list(client.script(f"DROP SINK {SINK}; DROP TABLE side_input"))
-        list(client.script("; ".join(f"DROP STREAM {name}" for name in ROWS)))
+        list(client.script("; ".join(f"DROP STREAM {name}" for name in [*ROWS, "bid_by_arrival"])))
 
 
 def test_the_oracle_has_each_row_once(submitted: Submitted) -> None:

@@ -221,6 +221,32 @@ class TestFollow:
         values = [v for _, table in found for v in table.column("v").to_pylist()]
         assert sorted(values) == list(range(10))
 
+    @pytest.mark.parametrize("read", [("v", "arrived"), ("arrived",)])
+    def test_rows_have_the_time_at_which_their_file_was_discovered(
+        self, spark_engine: SparkEngine, tmp_path: Path, read: tuple[str, ...]
+    ) -> None:
+        data = tmp_path / "data"
+        data.mkdir()
+        own = tmp_path / "own"
+        own.mkdir()
+        options = {"connector": "files", "format": "csv", "path": str(data)}
+        columns = (Field("v", "BIGINT"),)
+        context = SourceContext("s", "us", columns, read, "arrived", options, own, CREATED)
+        source = find_connector(make_connectors(spark_engine), options).open_source(context)
+        start, end = source.initial(), source.initial()
+        for number in range(3):
+            (data / f"{number}.csv").write_text(f"{number}\n{number}\nx\n")
+            now = CREATED + timedelta(microseconds=number)
+            end = source.poll(end, now=now, limit=ReadLimit()).end
+        sql = f"SELECT {', '.join(read)} FROM input"
+        malformed: list[MalformedRow] = []
+        request = EpochRequest("arrivals", sql, source.scan(start, end), "us", malformed=malformed.extend)
+        result = spark_engine.run(request)
+        found = [tuple(row.values()) for row in result.table.to_pylist()]
+        wanted = [(number, CREATED + timedelta(microseconds=number)) for number in (0, 0, 1, 1, 2, 2)]
+        assert sorted(found) == [row[-len(read) :] for row in wanted]
+        assert [row.row for row in malformed] == ["x"] * 3
+
     def test_a_malformed_file_fails_with_its_name_where_it_is_asked_for(
         self, spark_engine: SparkEngine, tmp_path: Path
     ) -> None:

@@ -305,6 +305,23 @@ async def test_listings(cluster: Cluster) -> None:
     assert ["watermark", "ts", "5 s behind"] in [list(r.values) for r in described.rows]
 
 
+async def test_a_stream_by_arrival_is_described_with_its_time(cluster: Cluster) -> None:
+    await cluster.execute(
+        "CREATE STREAM hits (page STRING, WATERMARK FOR arrived) WITH ('connector' = 'push') AT us, AT eu"
+    )
+    (described,) = [a.rows for a in await cluster.execute("DESCRIBE hits")]
+    assert [list(r.values) for r in described.rows][:3] == [
+        ["column", "page", "STRING"],
+        ["column", "arrived", "TIMESTAMP"],
+        ["watermark", "arrived", "the site's clock"],
+    ]
+    found = (await cluster.catalog.GetRelation(catalog_pb2.GetRelationRequest(name="hits"))).relation
+    assert ([column.name for column in found.columns], found.event_time) == (["page"], "arrived")
+    found.name = "hits_again"
+    created = await cluster.catalog.CreateRelation(catalog_pb2.CreateRelationRequest(relation=found))
+    assert (created.relation.event_time, len(created.relation.columns)) == ("arrived", 1)
+
+
 async def test_the_catalog_service(cluster: Cluster) -> None:
     relation = common_pb2.Relation(
         name="t",

@@ -215,6 +215,12 @@ def _check(relation: Relation, options: Mapping[str, str]) -> None:
     _check_marks(options)
     if file_format == PARQUET_FORMAT:
         _refuse(options, _TEXT_ONLY, f"'{FORMAT.name}' is {file_format}; it belongs to csv and json")
+    if MODE.of(options) == REPLAY and relation.by_arrival:
+        raise OptionError(
+            "rows that are replayed have no time of arrival",
+            option=MODE.name,
+            hint=f"'{MODE.name}' = '{FOLLOW}', or WATERMARK FOR a TIMESTAMP column",
+        )
     if MODE.of(options) == REPLAY:
         _refuse(options, _FOLLOW_ONLY, f"'{MODE.name}' is replay; it belongs to follow")
     else:
@@ -269,6 +275,6 @@ FILES = ConnectorSpec(
         *_REPLAY_ONLY,
         IDLE_TIMEOUT,
     ),
-    traits=Traits(rate=EXPECTED_RATE),
+    traits=Traits(arrives=True, rate=EXPECTED_RATE),
     check=_check,
 )

@@ -292,7 +292,7 @@ GENERATOR = ConnectorSpec(
         RATE_SCHEDULE,
         IDLE_TIMEOUT,
     ),
-    traits=Traits(whole_rows=True, rate=RATE),
+    traits=Traits(whole_rows=True, arrives=True, rate=RATE),
     check=_check,
     altered=_altered,
 )

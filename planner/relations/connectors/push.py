@@ -40,5 +40,5 @@ PUSH = ConnectorSpec(
     name="push",
     roles=frozenset({RelationKind.STREAM}),
     options=(RETENTION_BYTES, RETENTION, MAX_AHEAD, FROM, EXPECTED_RATE, IDLE_TIMEOUT),
-    traits=Traits(has_log=True, whole_rows=True, rate=EXPECTED_RATE),
+    traits=Traits(has_log=True, whole_rows=True, arrives=True, rate=EXPECTED_RATE),
 )

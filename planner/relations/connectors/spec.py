@@ -25,6 +25,8 @@ class Traits:
     """Clients push rows to the site's agent, which keeps them in a log from the declaration on."""
     whole_rows: bool = False
     """Which rows there are does not depend on the columns that a query reads."""
+    arrives: bool = False
+    """It notes for good when each row arrived, gives that as `ARRIVED`, and promises how far that has come."""
     rate: Option[Any] | None = None
     """The option that says how many rows per second are to be expected; its value is a number, or None."""
 

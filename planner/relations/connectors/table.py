@@ -78,6 +78,12 @@ def check_binding(relation: Relation, options: Options) -> None:
     """
     check_secrets(options)
     spec, kind = find_spec(options), relation.kind
+    if relation.by_arrival and not traits_of(options).arrives:
+        raise OptionError(
+            f"the connector '{options.get(CONNECTOR, '')}' does not note when rows arrive",
+            option=CONNECTOR,
+            hint=_arrival_hint(),
+        )
     if spec is not None and kind in spec.roles:
         spec.check_options(relation, options)
     elif spec is not None or kind is RelationKind.SINK:
@@ -85,6 +91,11 @@ def check_binding(relation: Relation, options: Options) -> None:
         close = get_close_matches(name, known, n=1)
         hint = f"did you mean '{close[0]}'?" if close else f"connectors of {kind.value}s: {', '.join(known)}"
         raise OptionError(f"no {kind.value} has the connector '{name}'", option=CONNECTOR, hint=hint)
+
+
+def _arrival_hint() -> str:
+    able = ", ".join(f"'{name}'" for name, spec in CONNECTORS.items() if spec.traits.arrives)
+    return f"connectors that do: {able}; else declare a TIMESTAMP column, and WATERMARK FOR it"
 
 
 def check_secrets(options: Options) -> None:

@@ -25,6 +25,7 @@ class DiscoveryLog:
         """
         self._path = path
         self._files: list[FoundFile] = []
+        self._times_us: list[int] = []
         self._known: set[str] = set()
         self.ended = False
         """True: no file is added any more."""
@@ -34,10 +35,15 @@ class DiscoveryLog:
     def files(self) -> Sequence[FoundFile]:
         return self._files
 
-    def add(self, found: Sequence[FoundFile], *, last: bool = False) -> None:
-        """Append the files that are new; `last` ends the log. Durable when it returns."""
+    @property
+    def times_us(self) -> Sequence[int]:
+        """When each file was discovered; it never goes back."""
+        return self._times_us
+
+    def add(self, found: Sequence[FoundFile], *, at_us: int, last: bool = False) -> None:
+        """Append the files that are new, as discovered at that time; `last` ends the log. Durable when it returns."""
         fresh = [] if self.ended else [f for f in found if f.path not in self._known]
-        lines = [_line(f) for f in fresh] + ([json.dumps(_END)] if last and not self.ended else [])
+        lines = [_line(f, at_us) for f in fresh] + ([json.dumps(_END)] if last and not self.ended else [])
         if not lines:
             return
         created = not self._path.exists()
@@ -47,11 +53,12 @@ class DiscoveryLog:
             os.fsync(log.fileno())
         if created:
             sync_directory(self._path.parent)
-        self._remember(fresh)
+        self._remember(fresh, at_us)
         self.ended = self.ended or last
 
-    def _remember(self, files: Sequence[FoundFile]) -> None:
+    def _remember(self, files: Sequence[FoundFile], at_us: int) -> None:
         self._files.extend(files)
+        self._times_us.extend([at_us] * len(files))
         self._known.update(f.path for f in files)
 
     def _load(self) -> None:
@@ -67,10 +74,12 @@ class DiscoveryLog:
                 if entry == _END:
                     self.ended = True
                 else:
-                    self._remember([FoundFile(entry["path"], entry["size"], entry["modified_ns"])])
+                    file = FoundFile(entry["path"], entry["size"], entry["modified_ns"])
+                    # Logs of earlier versions have no times; streams by arrival came with them.
+                    self._remember([file], entry.get("at_us", 0))
             except (ValueError, KeyError, TypeError) as error:
                 raise ConnectorError(f"the discovery log {self._path} is damaged in line {number}") from error
 
 
-def _line(found: FoundFile) -> str:
-    return json.dumps({"path": found.path, "size": found.size_bytes, "modified_ns": found.modified_ns})
+def _line(found: FoundFile, at_us: int) -> str:
+    return json.dumps({"path": found.path, "size": found.size_bytes, "modified_ns": found.modified_ns, "at_us": at_us})

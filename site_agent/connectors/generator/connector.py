@@ -31,7 +31,7 @@ from site_agent.connectors.generator.presets import preset_columns
 from site_agent.connectors.generator.schedule import Schedule
 from site_agent.connectors.generator.sql import birth_us, gap_us
 from site_agent.connectors.sources import MAX_SPLITS, Offset, Poll, ReadLimit, Source, SourceContext, Split, Table
-from site_agent.engine import RangeScan, Scan
+from site_agent.engine import Field, RangeScan, Scan
 
 logger = logging.getLogger(__name__)
 
@@ -150,8 +150,9 @@ def _value_expressions(context: SourceContext, *, born_us: str, gap_us: str) -> 
     origin = Origin(context.site, _seed_of(context), born_us, gap_us)
     preset = preset_columns(PRESET.of(context.options))
     wanted = set(context.read_columns) | {context.event_time}
+    arrival = (Field(context.event_time, "TIMESTAMP"),) if context.by_arrival else ()
     expressions = []
-    for column in context.columns:
+    for column in (*context.columns, *arrival):
         if column.name not in wanted:
             continue
         key = column.name.lower()

@@ -30,11 +30,11 @@ def test_the_page_has_a_row_for_each_query() -> None:
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_a_text_runs_or_is_refused_as_it_and_the_page_say(catalog: Catalog, text: Text) -> None:
     if text.refused is None:
-        run(text.script, catalog)
+        run(text.sql, catalog)
         assert ROWS[text.name] == "yes"
         assert text.oracle
         return
     with pytest.raises(PlannerError) as caught:
-        run(text.script, catalog)
+        run(text.sql, catalog)
     assert (caught.value.code, caught.value.message) == text.refused
     assert ROWS[text.name] == f"no: `{caught.value.message}`"

@@ -39,7 +39,7 @@ from master.records.specs import (
 )
 from planner.graph.ids import TaskId
 from planner.graph.plan import Merge, MergeView
-from planner.relations.catalog import Binding, Column, Function, Relation, RelationKind
+from planner.relations.catalog import ARRIVED, Binding, Column, Function, Relation, RelationKind
 from planner.values.stages import StageKind
 from selat.v1 import common_pb2, site_pb2
 from tests.fakes.assignments import assignment_from_proto
@@ -137,6 +137,16 @@ ASSIGNMENTS = st.builds(
 def test_relations(relation: Relation) -> None:
     wire = relation_to_proto(relation).SerializeToString()
     assert relation_from_proto(common_pb2.Relation.FromString(wire)) == relation
+
+
+def test_the_time_of_arrival_is_told_by_its_absence_from_the_columns() -> None:
+    columns = (Column("v", "INT"), ARRIVED)
+    relation = Relation("s", RelationKind.STREAM, columns, (), event_time="arrived", by_arrival=True)
+    message = relation_to_proto(relation)
+    assert [column.name for column in message.columns] == ["v"]
+    assert relation_from_proto(message) == relation
+    declared = Relation("s", RelationKind.STREAM, columns, (), event_time="arrived")
+    assert relation_from_proto(relation_to_proto(declared)) == declared
 
 
 @given(REPORTS)

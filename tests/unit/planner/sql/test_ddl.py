@@ -74,6 +74,23 @@ def test_watermarks(watermark: str, delay: timedelta) -> None:
     assert (statement.relation.event_time, statement.relation.watermark_delay) == ("ts", delay)
 
 
+@pytest.mark.parametrize("watermark", ["WATERMARK FOR arrived", "watermark for ARRIVED AS arrived"])
+def test_the_time_of_arrival_is_the_event_time_of_a_stream_that_has_no_such_column(watermark: str) -> None:
+    (statement,) = parse_script(f"CREATE STREAM s (a INT, {watermark}) AT us WITH ('connector' = 'push')")
+    assert isinstance(statement, CreateRelation)
+    relation = statement.relation
+    assert (relation.event_time, relation.watermark_delay, relation.by_arrival) == ("arrived", timedelta(0), True)
+    assert relation.columns == (Column("a", "INT"), Column("arrived", "TIMESTAMP"))
+    assert relation.declared == (Column("a", "INT"),)
+
+
+def test_a_column_of_that_name_is_one_like_others() -> None:
+    columns = "Arrived TIMESTAMP, WATERMARK FOR arrived AS arrived - INTERVAL '1 second'"
+    (statement,) = parse_script(f"CREATE STREAM s ({columns}) {AT}")
+    assert isinstance(statement, CreateRelation)
+    assert (statement.relation.event_time, statement.relation.by_arrival) == ("Arrived", False)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -125,6 +142,15 @@ AT = "AT us WITH ('connector' = 'other')"
         (f"CREATE STREAM s (a INT) {AT}", "INVALID_DEFINITION", 1, 17, "("),
         (f"CREATE STREAM s (a INT, WATERMARK FOR a) {AT}", "INVALID_DEFINITION", 1, 39, "a"),
         (f"CREATE STREAM s (a INT, WATERMARK FOR b) {AT}", "INVALID_DEFINITION", 1, 39, "b"),
+        (f"CREATE STREAM s (arrived INT, WATERMARK FOR arrived) {AT}", "INVALID_DEFINITION", 1, 45, "arrived"),
+        (
+            f"CREATE STREAM s (a INT, WATERMARK FOR arrived AS arrived - INTERVAL '1 second') {AT}",
+            "INVALID_DEFINITION",
+            1,
+            39,
+            "arrived",
+        ),
+        (f"CREATE TABLE t (a INT, WATERMARK FOR arrived) {AT}", "INVALID_DEFINITION", 1, 38, "arrived"),
         (f"CREATE STREAM s (t TIMESTAMP, WATERMARK FOR t AS u) {AT}", "SYNTAX_ERROR", 1, 50, "u"),
         (
             f"CREATE STREAM s (t TIMESTAMP, WATERMARK FOR t AS t - INTERVAL '1 month') {AT}",

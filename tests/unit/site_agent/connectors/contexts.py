@@ -19,6 +19,7 @@ def source_context(
     *,
     columns: Sequence[Field] = COLUMNS,
     read_columns: Sequence[str] = ("ts", "v"),
+    event_time: str = "ts",
 ) -> SourceContext:
     directory.mkdir(parents=True, exist_ok=True)
     return SourceContext(
@@ -26,7 +27,7 @@ def source_context(
         site="us",
         columns=tuple(columns),
         read_columns=tuple(read_columns),
-        event_time="ts",
+        event_time=event_time,
         options=options,
         directory=directory,
         created_at=CREATED,

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -99,6 +99,54 @@ def test_wrong_options_and_tables_are_refused(log: PushLog, tmp_path: Path) -> N
         open_source(log, tmp_path / "q1", retentoin="1 hour")
     with pytest.raises(ConnectorError, match="clicks is a table"):
         PushConnector(lambda relation, created_at: log).open_table(source_context(tmp_path / "t", {}))
+
+
+class TestByArrival:
+    """The stream has the columns ts and v, and neither is its event time."""
+
+    def source(self, log: PushLog, directory: Path, *read: str) -> Source:
+        log.order_arrivals()
+        context = source_context(directory, {"connector": "push"}, read_columns=read, event_time="arrived")
+        return PushConnector(lambda relation, created_at: log).open_source(context)
+
+    def test_rows_have_the_time_at_which_their_batch_was_stored(self, tmp_path: Path) -> None:
+        clock = VirtualClock()
+        log = PushLog(tmp_path / "log", SCHEMA, limits=LogLimits(), clock=clock)
+        source = self.source(log, tmp_path / "q", "v", "arrived")
+        # An event time far ahead of the clock is a value as any other.
+        append(log, 1, 10**17, 11)
+        clock.elapsed_s = 5.0
+        append(log, 2, 20)
+        start = source.initial()
+        poll = source.poll(start, now=CREATED, limit=ReadLimit())
+        scan = source.scan(start, poll.end)
+        assert isinstance(scan, ArrowScan)
+        began = clock.now() - timedelta(seconds=5)
+        assert scan.table.to_pylist() == [
+            {"v": 10**17, "arrived": began},
+            {"v": 11, "arrived": began},
+            {"v": 20, "arrived": clock.now()},
+        ]
+        assert scan.table.schema.field("arrived").type == TIMESTAMP
+        assert poll.event_time_floor_us == to_us(clock.now())
+
+    def test_only_the_time_may_be_read(self, log: PushLog, tmp_path: Path) -> None:
+        source = self.source(log, tmp_path / "q", "arrived")
+        append(log, 1, 1, 2, 3)
+        scan = source.scan({"record": 0}, {"record": 1})
+        assert isinstance(scan, ArrowScan)
+        assert (scan.table.column_names, scan.table.num_rows) == (["arrived"], 3)
+
+    def test_the_floor_is_the_clock_until_the_stream_ends(self, log: PushLog, tmp_path: Path) -> None:
+        source = self.source(log, tmp_path / "q", "arrived")
+        append(log, 1, 1)
+        append(log, 2, 2)
+        behind = source.poll({"record": 0}, now=CREATED, limit=ReadLimit(rows=1))
+        assert (behind.end, behind.event_time_floor_us) == ({"record": 1}, None)
+        silent = source.poll({"record": 2}, now=CREATED, limit=ReadLimit())
+        assert (silent.empty, silent.event_time_floor_us is None) == (True, False)
+        log.finish()
+        assert source.poll({"record": 2}, now=CREATED, limit=ReadLimit()).ended
 
 
 class TestRowsAheadOfTheClock:

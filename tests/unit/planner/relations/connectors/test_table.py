@@ -11,6 +11,7 @@ from planner.sql import CreateRelation, parse_script
 from planner.values.errors import InvalidDefinitionError, Position
 
 STREAM = "CREATE STREAM s (v INT, ts TIMESTAMP, WATERMARK FOR ts) "
+ARRIVING = "CREATE STREAM s (v INT, WATERMARK FOR arrived) "
 SINK = "CREATE SINK s (day DATE, n BIGINT, x DOUBLE) AT us "
 PARQUET = "'connector' = 'parquet', 'path' = '/out'"
 
@@ -23,6 +24,8 @@ PARQUET = "'connector' = 'parquet', 'path' = '/out'"
         "AT us, AT eu WITH ('from' = 'latest')",
         STREAM + "AT us WITH ('connector' = 'push', 'retention_bytes' = '1_000_000', 'rows_per_second' = '0.5',"
         " 'idle_timeout' = '1 min')",
+        ARRIVING + "AT us WITH ('connector' = 'push') AT eu WITH ('connector' = 'generator') "
+        "AT ap WITH ('connector' = 'files', 'path' = '/x', 'format' = 'csv')",
         STREAM + "AT us WITH ('connector' = 'anothers', 'path' = '/x', 'whatever' = 'y')",
         STREAM
         + "WITH ('connector' = 'generator', 'column.v.null_fraction' = '1') AT us WITH ('column.V' = 'sequence')",
@@ -60,6 +63,24 @@ def test_what_is_right_is_taken(sql: str) -> None:
             "v, ts",
         ),
         (STREAM + "AT us WITH ('connector' = 'generator', 'column.v' = 'gauss')", "'gauss'", "'column.v' is", "zipf"),
+        (
+            ARRIVING + "AT us WITH ('connector' = 'anothers')",
+            "'anothers'",
+            "does not note when rows arrive",
+            "'files', 'generator', 'push'; else declare a TIMESTAMP column",
+        ),
+        (
+            ARRIVING + "AT us WITH ('connector' = 'files', 'path' = '/x', 'format' = 'csv', 'mode' = 'replay')",
+            "'replay'",
+            "no time of arrival",
+            "'mode' = 'follow'",
+        ),
+        (
+            ARRIVING + "AT us WITH ('connector' = 'generator', 'column.arrived' = 'sequence')",
+            "'column.arrived'",
+            "is the event time",
+            "leave out",
+        ),
         (STREAM + "AT us WITH ('connector' = 'parquet')", "'parquet'", "no stream has", "files, generator, push"),
         ("CREATE TABLE t (a INT) AT us WITH ('connector' = 'push')", "'push'", "no table has", "files, generator"),
         ("CREATE TABLE t (a INT) AT us WITH ('connector' = 'generator')", "us", "'rows' is missing", "at least 1"),

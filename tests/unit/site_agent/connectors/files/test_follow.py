@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from contract.times import to_us
 from site_agent.base.errors import ConnectorError
 from site_agent.connectors.files.follow import FollowSource
 from site_agent.connectors.sources import Offset, Poll, ReadLimit, Source
-from site_agent.engine import FilesScan
+from site_agent.engine import Field, FilesScan
 from tests.unit.site_agent.connectors.contexts import CREATED, source_context
 
 
@@ -137,3 +139,72 @@ def test_what_spark_is_told(directory: Directory) -> None:
     assert (scan.format, scan.read_columns) == ("csv", ("ts", "v"))
     assert (scan.options["mode"], scan.options["nullValue"]) == ("PERMISSIVE", "NA")
     assert scan.malformed_column == "_selat_malformed"
+
+
+class TestByArrival:
+    def source(self, directory: Directory, **options: str) -> Source:
+        common = {"connector": "files", "path": str(directory.data), "format": "csv"}
+        context = source_context(
+            directory.data.parent / "own", {**common, **options}, read_columns=("v", "arrived"), event_time="arrived"
+        )
+        return FollowSource(context)
+
+    def at(self, source: Source, start: Offset, seconds: float, **limits: int) -> Poll:
+        return source.poll(start, now=CREATED + timedelta(seconds=seconds), limit=ReadLimit(**limits))
+
+    def times(self, source: Source, start: Offset, end: Offset) -> dict[str, float]:
+        """Seconds after CREATED, by file."""
+        scan = source.scan(start, end)
+        assert isinstance(scan, FilesScan)
+        assert scan.partitioned_by == (Field("arrived", "TIMESTAMP"),)
+        found = {Path(path).name: datetime.fromisoformat(text or "") for path, (text,) in scan.partitions.items()}
+        return {name: (time - CREATED).total_seconds() for name, time in found.items()}
+
+    def test_rows_have_the_time_at_which_their_file_was_discovered(self, directory: Directory) -> None:
+        directory.write("a")
+        source = self.source(directory)
+        first = self.at(source, source.initial(), 1.5)
+        directory.write("b")
+        directory.write("c")
+        second = self.at(source, first.end, 4)
+        assert self.times(source, source.initial(), first.end) == {"a": 1.5}
+        # Discovered for good: a source that begins again reads the same.
+        again = self.source(directory)
+        assert self.times(again, source.initial(), second.end) == {"a": 1.5, "b": 4.0, "c": 4.0}
+
+    def test_the_floor_is_the_clock_or_the_next_file(self, directory: Directory) -> None:
+        source = self.source(directory, max_files_per_epoch="1")
+        silent = self.at(source, source.initial(), 1)
+        assert (silent.empty, silent.event_time_floor_us) == (True, to_us(CREATED) + 1_000_000)
+        directory.write("a")
+        directory.write("b")
+        one = self.at(source, silent.end, 2)
+        assert one.event_time_floor_us == to_us(CREATED) + 2_000_000
+        two = self.at(source, one.end, 9)
+        assert (self.times(source, one.end, two.end), two.event_time_floor_us) == (
+            {"b": 2.0},
+            to_us(CREATED) + 9_000_000,
+        )
+
+    def test_no_time_goes_back_when_the_clock_does(self, directory: Directory) -> None:
+        source = self.source(directory)
+        silent = self.at(source, source.initial(), 60)
+        directory.write("a")
+        # The floor of before is in the offset, whatever else is lost.
+        again = self.source(directory)
+        first = self.at(again, silent.end, 10)
+        assert self.times(again, silent.end, first.end) == {"a": 60.0}
+        assert first.event_time_floor_us == silent.event_time_floor_us
+        # Without a commit, the log of discovered files has it.
+        directory.write("b")
+        more = self.at(self.source(directory), source.initial(), 5)
+        assert self.times(self.source(directory), source.initial(), more.end) == {"a": 60.0, "b": 60.0}
+
+    def test_an_ended_directory_ends(self, directory: Directory) -> None:
+        directory.write("a")
+        source = self.source(directory, until="end")
+        assert self.at(source, source.initial(), 1).ended
+
+
+def test_other_streams_promise_nothing(directory: Directory) -> None:
+    assert poll(directory.source(), {"files": 0}) == Poll({"files": 0}, empty=True)
