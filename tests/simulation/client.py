@@ -17,7 +17,7 @@ from tests.simulation.loop import Process
 from tests.simulation.plan import faults_end_s
 from tests.simulation.producer import OPTIONS, RETRY_S, Producer
 from tests.simulation.rows import DELAY_S, DISORDER_S, at_us, bursts_s, last_row_s
-from tests.simulation.workload import QUERIES, WINDOW_S, Rows, declarations
+from tests.simulation.workload import PUSHED, QUERIES, WINDOW_S, Rows, declarations
 from tests.simulation.world import MASTER_ADDRESS, World
 from wire.channels import aio_channel
 from wire.names import MASTER
@@ -94,8 +94,9 @@ class Client:
             await self._until_done(lambda statement=statement: self._execute(statement))  # type: ignore[misc]
         needs = {relation for name in plan.queries for relation in QUERIES[name].needs}
         async with asyncio.TaskGroup() as group:
-            for site in plan.sites if "pushes" in needs else ():
-                group.create_task(Producer(self._world, site).run())
+            for stream in (stream for stream in PUSHED if stream in needs):
+                for site in plan.sites:
+                    group.create_task(Producer(self._world, stream, site).run())
             for name in plan.queries:
                 submitting = self._submit(group, settings, name)
                 if plan.together:

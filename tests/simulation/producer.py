@@ -11,7 +11,7 @@ import grpc.aio
 import pyarrow as pa
 
 from selat.v1 import ingest_pb2, ingest_pb2_grpc
-from tests.simulation.rows import batches, pushed_s, pushes
+from tests.simulation.rows import batches, pushed, pushed_s
 from tests.simulation.world import AGENT_PORT, World
 from wire.channels import aio_channel
 from wire.names import MemberName, Role
@@ -27,10 +27,11 @@ OPTIONS = (
 
 
 class Producer:
-    """Pushes the batches of `rows.pushes` at their times, and says at the end that no more will come."""
+    """Pushes the batches of `rows.pushed` at their times, and says at the end that no more will come."""
 
-    def __init__(self, world: World, site: str) -> None:
+    def __init__(self, world: World, stream: str, site: str) -> None:
         self._world = world
+        self._stream = stream
         self._site = site
         self._count = batches(world.plan.rows)
         channel = aio_channel(f"{site}:{AGENT_PORT}", MemberName(Role.SITE, site), world.security, OPTIONS)
@@ -67,19 +68,21 @@ class Producer:
                         self._world.tell("pushed", site=self._site, sequence=last)
         finally:
             call.cancel()
-        await self._stub.Finish(ingest_pb2.FinishRequest(stream="pushes", site=self._site), timeout=ANSWER_S)
+        await self._stub.Finish(ingest_pb2.FinishRequest(stream=self._stream, site=self._site), timeout=ANSWER_S)
 
     async def _requests(self, acknowledged: asyncio.Queue[int]) -> AsyncIterator[ingest_pb2.PushRequest]:
-        opening = ingest_pb2.OpenPush(stream="pushes", site=self._site, producer=f"producer-{self._site}")
+        opening = ingest_pb2.OpenPush(stream=self._stream, site=self._site, producer=f"producer-{self._site}")
         yield ingest_pb2.PushRequest(open=opening)
         for batch in range(await acknowledged.get(), self._count):
             await asyncio.sleep(max(0.0, pushed_s(batch) - self._world.loop.time()))
             yield ingest_pb2.PushRequest(
-                batch=ingest_pb2.PushBatch(sequence=batch + 1, arrow_stream=_stream(pushes(self._site, batch)))
+                batch=ingest_pb2.PushBatch(
+                    sequence=batch + 1, arrow_stream=_encoded(pushed(self._stream, self._site, batch))
+                )
             )
 
 
-def _stream(table: pa.Table) -> bytes:
+def _encoded(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

@@ -120,6 +120,12 @@ def pushes(site: str, batch: int) -> pa.Table:
     )
 
 
+def pushed(stream: str, site: str, batch: int) -> pa.Table:
+    """The rows of a batch for a stream; one by arrival has no time in its rows."""
+    rows = pushes(site, batch)
+    return rows if stream == "pushes" else rows.drop_columns("ts")
+
+
 def users(numbers: range) -> pa.Table:
     """Rows of the table."""
     plans = pa.array(["free" if n % 3 else "paid" for n in numbers], pa.string())

@@ -20,7 +20,7 @@ from tests.simulation.plan import MASTER, Feature, Plan, drawn
 from tests.simulation.report import bugs_section, readable, record
 from tests.simulation.shrink import fewest, shrunk
 from tests.simulation.worker import ROOT, played
-from tests.simulation.workload import ALL_GROUPS, DRAWN, SCALED, STEPS
+from tests.simulation.workload import ALL_GROUPS, ARRIVING, DRAWN, SCALED, STEPS
 
 SCHEDULES = 400
 FIRST_SEED = 1
@@ -62,6 +62,12 @@ def test_what_needs_all_groups_is_right_where_nothing_stays_in_memory() -> None:
 
 def test_cumulative_windows_and_units_of_time_are_right_under_drawn_faults() -> None:
     plans = [replace(drawn(seed), queries=tuple(STEPS)) for seed in range(SCHEDULES_OF_STEPS)]
+    failed = [readable(outcome) for outcome in played(plans) if outcome.failed is not None]
+    assert failed == [], "\n\n".join(failed)
+
+
+def test_windows_over_arrivals_lose_and_double_nothing_under_drawn_faults() -> None:
+    plans = [replace(drawn(seed), queries=tuple(ARRIVING)) for seed in range(SCHEDULES_OF_STEPS)]
     failed = [readable(outcome) for outcome in played(plans) if outcome.failed is not None]
     assert failed == [], "\n\n".join(failed)
 

@@ -28,11 +28,17 @@ RELATIONS = {
     + "'rows_per_second' = '1', 'idle_timeout' = '{idle} seconds') {sites}",
     "pushes": "CREATE STREAM pushes (item BIGINT, amount INT, ts TIMESTAMP, "
     "WATERMARK FOR ts AS ts - INTERVAL '4 seconds') WITH ('connector' = 'push', 'idle_timeout' = '1 hour') {sites}",
+    "arrivals": "CREATE STREAM arrivals (item BIGINT, amount INT, WATERMARK FOR arrived) "
+    "WITH ('connector' = 'push') {sites}",
     "users": "CREATE TABLE users (user_id BIGINT, plan STRING) " + _GENERATED + "'rows' = '{users}') AT {site}",
     "archive": "CREATE SINK archive AT {last} WITH ('connector' = 'parquet', 'path' = '{archive}', "
     "'roll_interval' = '5 seconds')",
 }
 """The statements that declare them; a query names those that it needs."""
+
+
+PUSHED = ("pushes", "arrivals")
+"""Those that producers push to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +169,21 @@ ELSEWHERE = {
     ),
 }
 """It has nothing to read at a site, which combines what others send, where its groups go over that one."""
+ARRIVING = {
+    "arrived": Query(
+        "SELECT item, sum(n) AS n, sum(total) AS total FROM (SELECT window(arrived, '5 seconds') AS w, item, "
+        "count(*) AS n, sum(amount) AS total FROM arrivals GROUP BY window(arrived, '5 seconds'), item) "
+        "GROUP BY item, window(w, '3650 days')",
+        "SELECT item, count(*) AS n, sum(amount) AS total FROM arrivals GROUP BY item",
+        needs=("arrivals",),
+    ),
+}
+"""Each world has other arrivals: windows over them are added up, so that only what is lost, doubled or late shows."""
 AGAIN = {"again": QUERIES["windows"]}
 """The same as another, whose tasks it shares where it may."""
 SCALED = ("layer", "top")
 """Those of one merge with a FINAL stage behind it, whose parts can change."""
-QUERIES |= ALL_GROUPS | STEPS | ELSEWHERE | AGAIN
+QUERIES |= ALL_GROUPS | STEPS | ELSEWHERE | ARRIVING | AGAIN
 
 
 def declarations(
@@ -226,6 +242,6 @@ def _all_rows(relation: str, sites: tuple[str, ...], rows: int, clicks_from_s: f
             bursts = born.bursts_s(site, sites[0], rows)
             part = born.taps(site, bursts, range((len(bursts) + 1) * born.TAPS_TOGETHER))
         else:
-            part = pa.concat_tables([born.pushes(site, batch) for batch in range(born.batches(rows))])
+            part = pa.concat_tables([born.pushed(relation, site, batch) for batch in range(born.batches(rows))])
         parts.append(part.append_column("site", pa.array([site] * part.num_rows)))
     return pa.concat_tables(parts)
