@@ -11,7 +11,7 @@ from evidence.criteria import Finding, findings_from, verdicts
 from evidence.page import HEAD, Section, origins, put, read_page, write_page
 from evidence.provenance import code_of
 
-OWN_PAGES = {"monitor": "wan-monitor.md", "tpch": "tpch.md"}
+OWN_PAGES = {"monitor": "wan-monitor.md", "tpch": "tpch.md", "nexmark": "nexmark.md"}
 """The pages of benchmarks that do not write to the common page."""
 PERFORMANCE = """# Performance
 
@@ -27,7 +27,11 @@ TPCH = """# Queries over tables
 
 `make tpch RECORD=docs/results/tpch.md` writes this page: the 22 texts of TPC-H, unchanged, over tables
 at three sites."""
-HEADS = {"wan-monitor.md": LINKS, "tpch.md": TPCH}
+NEXMARK = """# NEXMark
+
+`make nexmark RECORD=docs/results/nexmark.md` writes this page: the texts of
+NEXMark that run, over streams of three sites, each compared with DuckDB over all rows."""
+HEADS = {"wan-monitor.md": LINKS, "tpch.md": TPCH, "nexmark.md": NEXMARK}
 
 
 def page_of(page: Path, benchmark: str) -> Path:
