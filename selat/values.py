@@ -130,7 +130,7 @@ class Relation:
     columns: tuple[Column, ...]
     bindings: tuple[Binding, ...]
     event_time: str | None = None
-    """Streams only: the event-time column."""
+    """Streams only: the event-time column; `arrived`, which is none of `columns`, when it is the time of arrival."""
     watermark_delay: timedelta = timedelta(0)
     """How far the watermark stays behind the event time."""
     comment: str = ""

@@ -140,7 +140,9 @@ class Relation(_message.Message):
     name: _builtins.str
     kind: Global___RelationKind.ValueType
     event_time: _builtins.str
-    """Streams only: the event-time column and how far its watermark stays behind it."""
+    """Streams only: the event-time column and how far its watermark stays behind it. `arrived`, where it is none of the
+    columns: when a row arrived at its site.
+    """
     watermark_delay_us: _builtins.int
     comment: _builtins.str
     created_at_us: _builtins.int
