@@ -70,5 +70,6 @@ def head(page: str, sections: Sequence[Section]) -> Section:
         note = "the benchmark failed" if "failed" in section.data else ""
         findings |= {key: replace(finding, note=finding.note or note) for key, finding in found.items()}
     failures = [f"- **{s.name} failed**: {s.data['failed']}" for s in sections if "failed" in s.data]
-    parts = [HEADS.get(page, PERFORMANCE), origins(sections), "\n".join(failures), verdicts(criteria, findings)]
+    parts = [HEADS.get(page, PERFORMANCE), origins(sections), "\n".join(failures)]
+    parts += [verdicts(criteria, findings)] if criteria else []
     return Section(HEAD, str(code_of()), "\n\n".join(part for part in parts if part))
