@@ -294,15 +294,18 @@ def _filtered(stage: Stage, column: str, keys: str) -> Stage:
     own = stage.body.input
     where = own.conditions if isinstance(own, Filter) else ()
     key = exp.Column(this=name_node(_KEY))
+    read = StageInput(keys, keys)
+    # Several columns may be filtered by the same keys.
+    name = f"of_{keys}" if read not in stage.inputs else f"of_{keys}_{column}"
     # Each site's keys are distinct, and two sites may have the same.
-    once = Alias(Aggregate(Scan(keys), (key,), (Named(_KEY, key),)), f"of_{keys}")
+    once = Alias(Aggregate(Scan(keys), (key,), (Named(_KEY, key),)), name)
     on = exp.EQ(this=_column(column), expression=exp.Column(this=name_node(_KEY), table=name_node(once.name)))
     joined = Join(_joined(stage.body), once, left=False, on=(on,))
     return replace(
         stage,
         body=replace(stage.body, input=kept(joined, where)),
         read_columns=tuple(dict.fromkeys((*stage.read_columns, column))),
-        inputs=(*stage.inputs, StageInput(keys, keys)),
+        inputs=tuple(dict.fromkeys((*stage.inputs, read))),
     )
 
 

@@ -12,19 +12,20 @@ from benchmarks.tpch import queries
 from benchmarks.tpch.answers import difference
 from benchmarks.tpch.data import TABLES as TPCH
 from planner.graph.batchoptions import KeyFilters
-from planner.graph.plan import Analysis, DraftPlan, Split
-from planner.graph.whole import Scanned
-from planner.planning import Planning, Refusal, planned_with
+from planner.graph.plan import DraftPlan, Split
+from planner.planning import Planning, planned_with
 from planner.planning.drafts import with_texts
-from planner.relations.catalog import Catalog, Column
+from planner.relations.catalog import Catalog
 from planner.rules.keyfilters import with_key_filters
 from planner.values.errors import InvalidExpressionError
 from planner.values.names import INPUT_VIEW
 from planner.values.topology import Topology
-from site_agent.engine import AnalysisError, ArrowScan, EmptyScan, EpochRequest, Field, Scan
+from site_agent.engine import ArrowScan, EmptyScan, EpochRequest, Scan
 from site_agent.engine.spark import SparkEngine
 from tests import seeds
 from tests.grammar import tables as grammar
+from tests.grammar.tablequeries import query
+from tests.simulation.overtables import asking
 from tests.unit.planner.build import catalog_of, select_of
 
 pytestmark = pytest.mark.spark
@@ -41,28 +42,14 @@ SCHEMAS = {
     "u": pa.schema([("a", pa.int32()), ("b", pa.int32()), ("s", pa.string())]),
     "w": pa.schema([("a", pa.int32()), ("d", pa.int32())]),
 }
+OF_GRAMMAR = catalog_of("".join(DECLARED.format(name, grammar.declared(name)) for name in grammar.TABLES))
 QUERIES = 40
 PARTS, QUERIES_IN_PART = 10, 200
 
 
 def planned(engine: SparkEngine, sql: str, catalog: Catalog = CATALOG) -> DraftPlan:
     """As the master does it."""
-
-    def ask(analysis: Analysis) -> tuple[Column, ...] | Scanned | Refusal:
-        views = {name: [Field(c.name, c.type) for c in columns] for name, columns in analysis.views.items()}
-        try:
-            if not analysis.scans:
-                return _columns(engine.analyze(views, analysis.statement))
-            found = engine.scans(views, analysis.statement)
-            return Scanned(_columns(found.columns), found.scans)
-        except AnalysisError as error:
-            return Refusal(error.message, error.line, error.column, error.fragment)
-
-    return planned_with(Planning.of(select_of(sql), catalog), ask)
-
-
-def _columns(fields: tuple[Field, ...]) -> tuple[Column, ...]:
-    return tuple(Column(field.name, field.type) for field in fields)
+    return planned_with(Planning.of(select_of(sql), catalog), asking(engine, {}))
 
 
 def run(engine: SparkEngine, draft: DraftPlan, data: Mapping[str, pa.Table]) -> pa.Table:
@@ -196,23 +183,22 @@ def _check_random(spark_engine: SparkEngine, numbers: Sequence[int]) -> None:
     ran, filtered, once, refused = 0, 0, 0, []
     for number in numbers:
         random = seeds.random_of(number)
-        sql = grammar.query(random)
+        sql = query(random)
         data = {name: grammar.rows(name, random) for name in grammar.TABLES}
         try:
-            draft = planned(spark_engine, sql)
+            draft = planned(spark_engine, sql, OF_GRAMMAR)
         except InvalidExpressionError:
             refused.append(sql)
             continue
         if draft.whole is None:
             continue
-        arrow = {name: _table(name, rows) for name, rows in data.items()}
         draft = with_all_key_filters(draft)
         filtered += any(considered.taken for considered in draft.considered)
         once += any(scan.distinct for scan in draft.scans)
-        found = run(spark_engine, draft, arrow)
-        wanted = _by_duckdb(sql, arrow)
+        found = run(spark_engine, draft, data)
+        wanted = _by_duckdb(sql, data)
         different = difference([tuple(row.values()) for row in found.to_pylist()], wanted)
-        assert different is None, f"{sql}\n{data}\n{different}"
+        assert different is None, f"{sql}\n{ {name: rows.to_pylist() for name, rows in data.items()} }\n{different}"
         ran += 1
     assert len(refused) <= len(numbers) / 5, refused
     assert ran > len(numbers) / 2
@@ -220,17 +206,9 @@ def _check_random(spark_engine: SparkEngine, numbers: Sequence[int]) -> None:
     assert once > len(numbers) / 10
 
 
-def _table(name: str, rows: list[tuple[int | str | None, ...]]) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) or [() for _ in SCHEMAS[name]]
-    return pa.Table.from_arrays(
-        [pa.array(values, field.type) for values, field in zip(columns, SCHEMAS[name], strict=True)],
-        schema=SCHEMAS[name],
-    )
-
-
 def _by_duckdb(sql: str, data: Mapping[str, pa.Table]) -> list[tuple[object, ...]]:
     db = duckdb.connect()
     for name, table in data.items():
         db.register(f"rows_of_{name}", table)
-        db.execute(f"CREATE TABLE {name} AS SELECT * FROM rows_of_{name}")
+        db.execute(f"CREATE TABLE {name} AS SELECT *, 'us' AS site FROM rows_of_{name}")
     return db.execute(sql).fetchall()

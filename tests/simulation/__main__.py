@@ -10,15 +10,21 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from evidence.provenance import code_at_start, facts
+from site_agent.engine.jvm.session import SparkOptions, start_spark
+from site_agent.engine.spark import SparkEngine
+from tests.jvm import SHORT_LIVED
 from tests.simulation.bugs import BUGS, hunted
 from tests.simulation.loop import PROCESS
 from tests.simulation.moving import moving
+from tests.simulation.overtables import asked, over_tables
 from tests.simulation.plan import Plan, drawn
-from tests.simulation.report import bugs_section, readable, record, run_section, shown
+from tests.simulation.report import bugs_section, readable, record, run_section, shown, tables_section
 from tests.simulation.runs import Run
 from tests.simulation.schedule import play
 from tests.simulation.shrink import shrunk
@@ -30,16 +36,30 @@ _PACKAGES = {"DuckDB": "duckdb", "gRPC": "grpcio", "PyArrow": "pyarrow"}
 
 def main() -> int:
     options = _options()
-    draw = moving if options.moving else drawn
     logging.disable(logging.WARNING)
     logging.getLogger().addHandler(logging.NullHandler())
-    if options.play is not None:
-        return _play(draw(options.play))
-    if options.shrink is not None:
-        return _shrink(draw(options.shrink))
-    if options.compare is not None:
-        return _compare(draw(options.compare))
-    return _run(options, draw) if options.bugs is None else _hunt(options)
+    for seed, what in ((options.play, _play), (options.shrink, _shrink), (options.compare, _compare)):
+        if seed is not None:
+            with _drawing(options) as draw:
+                plan = draw(seed)
+            return what(plan)
+    if options.bugs is not None:
+        return _hunt(options)
+    with _drawing(options) as draw:
+        return _run(options, draw)
+
+
+@contextmanager
+def _drawing(options: argparse.Namespace) -> Iterator[Callable[[int], Plan]]:
+    """What makes plans of seeds; those of queries over tables need Spark, whose process ends with the block."""
+    if not options.tables:
+        yield moving if options.moving else drawn
+        return
+    with TemporaryDirectory() as made:
+        session = start_spark(slots=2, scratch=Path(made), options=SparkOptions(java_options=SHORT_LIVED))
+        spark = SparkEngine(session, scratch=Path(made))
+        yield lambda seed: asked(over_tables(seed), spark)
+        session.stop()
 
 
 def _run(options: argparse.Namespace, draw: Callable[[int], Plan]) -> int:
@@ -63,7 +83,9 @@ def _run(options: argparse.Namespace, draw: Callable[[int], Plan]) -> int:
             _say(run.tally.line())
     run.keep()
     if options.record is not None:
-        record(options.record, run_section(str(code), facts(code, _command(), _PACKAGES), run.tally, run.first))
+        told = facts(code, _command(), _PACKAGES)
+        write_run = tables_section if options.tables else run_section
+        record(options.record, write_run(str(code), told, run.tally, run.first))
     _say(f"{run.tally.line()}.")
     return 1 if run.tally.failed else 0
 
@@ -140,6 +162,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=5, help="begin none after so long (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the first schedule; each next one has the next number")
     parser.add_argument("--moving", action="store_true", help="plans in which tasks move all the time")
+    parser.add_argument(
+        "--tables", action="store_true", help="plans of random queries over tables, which Spark analyses"
+    )
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default %(default)s)")
     parser.add_argument("--schedules", type=int, help="the number of schedules, with those of --keep (default: no end)")
     parser.add_argument(

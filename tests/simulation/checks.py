@@ -8,13 +8,15 @@ from enum import Enum
 
 import pyarrow.parquet as pq
 
+from benchmarks.tpch.answers import difference
 from selat.v1 import query_pb2
 from tests.simulation.client import PATIENCE_S, Client, Followed
+from tests.simulation.drawntables import is_drawn, text
 from tests.simulation.faults import Cancel, Combine
 from tests.simulation.leases import Frameworks
 from tests.simulation.paths import on
 from tests.simulation.plan import Plan, faults_end_s
-from tests.simulation.workload import ARCHIVE, QUERIES, Rows, expected
+from tests.simulation.workload import ARCHIVE, Rows, expected, query_named
 from tests.simulation.world import World
 
 SETTLING_S = 60.0
@@ -56,7 +58,7 @@ def check(world: World, client: Client) -> None:
         if problems:
             raise CheckFailed(kind, "; ".join(problems))
     for name, followed in client.followed.items():
-        rows = _archived(world, followed) if QUERIES[name].sink else followed.rows()
+        rows = _archived(world, followed) if query_named(name).sink else followed.rows()
         _check_query(world.plan, followed, rows)
 
 
@@ -67,7 +69,7 @@ def _check_query(plan: Plan, followed: Followed, rows: Rows) -> None:
     if not finished and not _may_end_early(plan, followed):
         state = query_pb2.QueryState.Name(query.state)
         raise CheckFailed(Check.ENDS_WELL, f"{name} is {state}: {query.reason}")
-    if QUERIES[name].late:
+    if query_named(name).late:
         # Rows that are late while what combines changes may be counted by nobody.
         exact = not any(isinstance(fault, Combine) and fault.query == name for fault in plan.faults)
         _check_with_late_rows(followed, rows, wanted, exact=exact)
@@ -75,6 +77,10 @@ def _check_query(plan: Plan, followed: Followed, rows: Rows) -> None:
     if not finished:
         if more := Counter(rows) - Counter(wanted):
             raise CheckFailed(Check.RIGHT, f"{name}, which ended early, has rows too many: {list(more)[:3]}")
+        return
+    if is_drawn(name):
+        if different := difference(rows, wanted):
+            raise CheckFailed(Check.RIGHT, f"{name}: {different}\n{text(name)}")
         return
     if rows != wanted:
         raise CheckFailed(Check.RIGHT, f"{name} has {len(rows)} rows, DuckDB {len(wanted)}{_difference(rows, wanted)}")

@@ -17,7 +17,7 @@ from tests.simulation.loop import Process
 from tests.simulation.plan import faults_end_s
 from tests.simulation.producer import OPTIONS, RETRY_S, Producer
 from tests.simulation.rows import DELAY_S, DISORDER_S, at_us, bursts_s, last_row_s
-from tests.simulation.workload import PUSHED, QUERIES, WINDOW_S, Rows, declarations
+from tests.simulation.workload import PUSHED, WINDOW_S, Rows, declarations, query_named
 from tests.simulation.world import MASTER_ADDRESS, World
 from wire.channels import aio_channel
 from wire.names import MASTER
@@ -90,9 +90,10 @@ class Client:
         settings = "SET combine = on; " if plan.combine else ""
         settings += f"SET combine_tree = '{plan.tree}'; " if plan.tree else ""
         settings += f"SET merge_parallelism = {plan.parts}; " if plan.parts > 1 else ""
+        settings += f"SET key_filters = '{plan.key_filters}'; " if plan.key_filters else ""
         for statement in declarations(plan.queries, plan.sites, plan.rows, plan.clicks_from_s):
             await self._until_done(lambda statement=statement: self._execute(statement))  # type: ignore[misc]
-        needs = {relation for name in plan.queries for relation in QUERIES[name].needs}
+        needs = {relation for name in plan.queries for relation in query_named(name).needs}
         async with asyncio.TaskGroup() as group:
             for stream in (stream for stream in PUSHED if stream in needs):
                 for site in plan.sites:
@@ -107,7 +108,7 @@ class Client:
                 group.create_task(self._release())
 
     async def _submit(self, group: asyncio.TaskGroup, settings: str, name: str) -> None:
-        await self._until_done(lambda: self._execute(settings + QUERIES[name].sql, name))
+        await self._until_done(lambda: self._execute(settings + query_named(name).sql, name))
         self._world.tell("submitted", query=name)
         group.create_task(self._follow(name))
 
@@ -117,7 +118,7 @@ class Client:
         newest_s = bursts_s(plan.sites[0], plan.sites[0], plan.rows)[-1]
         until_us = at_us((newest_s - DELAY_S - DISORDER_S) // WINDOW_S * WINDOW_S)
         limit_s = max(last_row_s(plan.rows), faults_end_s(plan)) + PATIENCE_S
-        waiting = [name for name in plan.queries if "taps" in QUERIES[name].needs]
+        waiting = [name for name in plan.queries if "taps" in query_named(name).needs]
         while waiting:
             if world.loop.time() > limit_s:
                 world.stalled += [f"{name} tells of nothing while a source is idle" for name in waiting]
@@ -255,7 +256,7 @@ class Client:
         followed = self.followed[name] = Followed(name)
         while followed.query is None:
             try:
-                unread = QUERIES[name].sink or followed.lost
+                unread = query_named(name).sink or followed.lost
                 await self._until_done(lambda: self._watch(followed) if unread else self._fetch(followed))  # noqa: B023
             except asyncio.CancelledError:
                 if asyncio.current_task().cancelling():  # type: ignore[union-attr]

@@ -7,6 +7,7 @@ tests/integration/test_simulated_engine.py has Spark run the same epochs.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -39,12 +40,14 @@ from tests.unit.planner.engine import connect, in_duckdb
 ANALYSES = Path(__file__).with_name("analyses.json")
 """Spark's answers to what the master asks about the workload's statements, where DuckDB has none or another."""
 
+_DECIMAL = re.compile(r"DECIMAL\((\d+), ?(\d+)\)")
 INSTANT = pa.timestamp("us", tz="UTC")
 _TYPES = {
     "BIGINT": pa.int64(),
     "INT": pa.int32(),
     "STRING": pa.string(),
     "DOUBLE": pa.float64(),
+    "DATE": pa.date32(),
     "BOOLEAN": pa.bool_(),
     "TIMESTAMP": INSTANT,
     "ARRAY<BIGINT>": pa.list_(pa.int64()),
@@ -53,6 +56,8 @@ _TYPES = {
 
 Analyses = dict[str, list[list[str]]]
 """Columns, each with name and type, by `question`."""
+Answers = dict[str, tuple[Field, ...] | ScannedStatement]
+"""All that Spark says of drawn queries, by `question`."""
 
 
 _NAMES = {kind: name for name, kind in _TYPES.items()}
@@ -91,7 +96,12 @@ def _named(field: exp.Expr) -> exp.Expr:
 
 
 def _empty(columns: Sequence[Field]) -> pa.Table:
-    return pa.schema([(column.name, _TYPES[column.type.upper()]) for column in columns]).empty_table()
+    return pa.schema([(column.name, _type(column.type.upper())) for column in columns]).empty_table()
+
+
+def _type(name: str) -> pa.DataType:
+    decimal = _DECIMAL.fullmatch(name)
+    return pa.decimal128(*map(int, decimal.groups())) if decimal else _TYPES[name]
 
 
 def _rows(scan: Scan) -> pa.Table:
@@ -152,12 +162,14 @@ class SimulatedEngine:
 
     Args:
         memo: Shared with the engines of other sites and worlds.
-        analyses: What Spark says of statements.
+        analyses: What Spark says of statements, where DuckDB has no answer, or another.
+        answers: The same of drawn queries, where DuckDB is not asked.
     """
 
-    def __init__(self, memo: Memo, analyses: Analyses) -> None:
+    def __init__(self, memo: Memo, analyses: Analyses, answers: Answers | None = None) -> None:
         self._memo = memo
         self._analyses = analyses
+        self._answers = answers or {}
         self._tables: dict[str, dict[str, pa.Table]] = {}
 
     def run(self, request: EpochRequest) -> EpochResult:
@@ -189,6 +201,9 @@ class SimulatedEngine:
         self, views: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
     ) -> tuple[Field, ...]:
         """See `Engine.analyze`."""
+        answer = self._answers.get(question(views, statement))
+        if isinstance(answer, tuple):
+            return answer
         columns = self._analyses.get(question(views, statement))
         if columns is not None:
             return tuple(Field(name, kind) for name, kind in columns)
@@ -202,8 +217,11 @@ class SimulatedEngine:
     def scans(
         self, tables: Mapping[str, Sequence[Field]], statement: str, functions: Sequence[PythonFunction] = ()
     ) -> ScannedStatement:
-        """See `Engine.scans`: no schedule has queries over tables."""
-        raise AnalysisError(statement, condition="UNKNOWN", line=0, column=0, fragment="")
+        """See `Engine.scans`: of drawn queries alone."""
+        answer = self._answers.get(question(tables, statement))
+        if isinstance(answer, ScannedStatement):
+            return answer
+        raise AnalysisError(question(tables, statement), condition="UNKNOWN", line=0, column=0, fragment="")
 
     def load(self, functions: Sequence[PythonFunction]) -> None:
         """There are none."""

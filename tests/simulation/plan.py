@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from random import Random
 
 from master.base.faults import FaultPoint as MasterPoint
 from planner.sharing.modes import Sharing
 from site_agent.base.faults import FaultPoint as AgentPoint
+from tests.simulation.engine import Answers
 from tests.simulation.faults import (
     Break,
     Cancel,
@@ -79,6 +80,10 @@ class Plan:
     skews_s: tuple[float, ...] = ()
     """How far the sites' clocks are ahead at first; those that are not named are right."""
     faults: tuple[Fault, ...] = ()
+    key_filters: str = ""
+    """`SET key_filters` for all queries; empty: as the master has it."""
+    answers: Answers = field(default_factory=dict, repr=False, compare=False)
+    """What Spark says of the plan's drawn queries."""
 
     @property
     def names(self) -> tuple[str, ...]:

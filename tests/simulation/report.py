@@ -12,8 +12,11 @@ from evidence.page import HEAD, Section, origins, put, read_page, write_page
 from tests.simulation.plan import Plan
 from tests.simulation.schedule import Outcome
 
-RUN, BUGS = "run", "bugs"
+RUN, BUGS, TABLES = "run", "bugs", "tables"
 
+EQUAL = Criterion(
+    "tables.equal", "random queries over tables that equal DuckDB", Direction.AT_LEAST, 2000, source="SQL over tables"
+)
 PACE = Criterion("run.pace", "schedules a minute on 2 cores", Direction.AT_LEAST, 300, source="simulated clusters")
 
 Row = tuple[str, ...]
@@ -22,7 +25,8 @@ Row = tuple[str, ...]
 _HEAD = """# Simulation
 
 `make simulate MINUTES=5 SEED=1 RECORD=docs/results/simulation.md` writes the section of a run here, `python -m
-tests.simulation --bugs --record docs/results/simulation.md` that of bugs. [Testing](../testing.md#simulation) says what
+tests.simulation --tables --schedules 400 --minutes 60 --record docs/results/simulation.md` that of queries over tables,
+and `--bugs` in place of `--tables` that of bugs. [Testing](../testing.md#simulation) says what
 is simulated."""
 
 
@@ -31,6 +35,7 @@ class Tally:
     """What some schedules had in common."""
 
     schedules: int = 0
+    queries: int = 0
     lasted_s: float = 0.0
     """The machine's time."""
     virtual_s: float = 0.0
@@ -41,6 +46,7 @@ class Tally:
 
     def add(self, outcome: Outcome) -> None:
         self.schedules += 1
+        self.queries += len(outcome.plan.queries)
         self.virtual_s += outcome.virtual_s
         self.faults += outcome.faults
         self.kinds.update(_kind(fault) for fault in outcome.plan.faults)
@@ -66,17 +72,30 @@ def _kind(fault: object) -> str:
 
 def run_section(code: str, facts: str, tally: Tally, first: int) -> Section:
     """Return the section of one run over the seeds from the first one on."""
+    title = f"Seeds {first} to {first + tally.schedules - 1}"
+    return _section(RUN, code, [title, facts], tally, verdicts([PACE], {PACE.key: Finding(tally.per_minute)}))
+
+
+def tables_section(code: str, facts: str, tally: Tally, first: int) -> Section:
+    """Return the section of one run of random queries over tables."""
+    title = f"{tally.queries} random queries over tables, seeds {first} to {first + tally.schedules - 1}"
+    note = "some schedules failed" if tally.failed else ""
+    return _section(TABLES, code, [title, facts], tally, verdicts([EQUAL], {EQUAL.key: Finding(tally.queries, note)}))
+
+
+def _section(name: str, code: str, told: Sequence[str], tally: Tally, verdict: str) -> Section:
+    title, facts = told
     rows = [f"| {kind} | {count} |" for kind, count in sorted(tally.kinds.items())]
     failed = [f"- {line}" for line in tally.failed]
     text = "\n".join(
         [
-            f"## Seeds {first} to {first + tally.schedules - 1}",
+            f"## {title}",
             "",
             facts,
             "",
             f"**{tally.line()}.**",
             "",
-            verdicts([PACE], {PACE.key: Finding(tally.per_minute)}),
+            verdict,
             "",
             "| fault | planned |",
             "| --- | ---: |",
@@ -84,7 +103,7 @@ def run_section(code: str, facts: str, tally: Tally, first: int) -> Section:
             *(["", *failed] if failed else []),
         ]
     )
-    return Section(RUN, code, text)
+    return Section(name, code, text)
 
 
 def bugs_section(code: str, facts: str, rows: Sequence[Row], page: Path) -> Section:

@@ -19,7 +19,7 @@ from tests.simulation.loop import Deadlock, Process, SimulatedLoop, run
 from tests.simulation.plan import Plan, faults_end_s
 from tests.simulation.rows import last_row_s
 from tests.simulation.trace import Trace
-from tests.simulation.workload import QUERIES
+from tests.simulation.workload import query_named
 from tests.simulation.world import World, in_place
 
 
@@ -76,7 +76,7 @@ async def _played(world: World) -> None:
     inject.schedule(world, client, frameworks)
     using = world.loop.spawn(process, client.run())
     limit_s = max(last_row_s(world.plan.rows), faults_end_s(world.plan)) + PATIENCE_S
-    if any(QUERIES[name].late for name in world.plan.queries):
+    if any(query_named(name).late for name in world.plan.queries):
         # Its last rows come when those before them are delivered.
         limit_s += PATIENCE_S
     await asyncio.wait({using}, timeout=limit_s)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from contract.times import to_us
 from planner.relations.catalog import RelationKind
 from planner.relations.connectors.generator import GENERATOR
+from planner.values.splits import FilePart
 from site_agent.connectors.generator.connector import GeneratorConnector, GeneratorSource, GeneratorTable
 from site_agent.connectors.sources import Offset, Poll, ReadLimit, Source, SourceContext, Split, Table
 from site_agent.engine import ArrowScan, Scan
-from tests.simulation import rows
+from tests.grammar.tables import TABLES
+from tests.simulation import drawntables, rows
 from tests.simulation.rows import DISORDER_S, ROWS_TOGETHER, TAPS_TOGETHER, USERS
+
+ROW_BYTES = 20
+"""Of a drawn table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,27 @@ class UsersTable(GeneratorTable):
         return ArrowScan(found.select([name for name in found.column_names if name in self._context.read_columns]))
 
 
+class DrawnTable:
+    """A part of a split is a range of row numbers; sites know how many rows they have, as of Parquet."""
+
+    def __init__(self, context: SourceContext) -> None:
+        self._context = context
+        self._of = (int(context.options["seed"]), context.relation, context.site)
+
+    def scan(self, split: Split | None = None) -> Scan:
+        """See `Table.scan`."""
+        found = drawntables.rows(*self._of).select(list(self._context.read_columns))
+        if split is not None and split.parts:
+            (part,) = split.parts
+            found = found.slice(part.offset, part.length)
+        return ArrowScan(found)
+
+    def splits(self, split_bytes: int) -> Sequence[Split]:
+        """See `Table.splits`."""
+        parts = [FilePart("", numbers.start, len(numbers)) for numbers in drawntables.splits(*self._of)]
+        return [Split((part,), part.length * ROW_BYTES, rows=part.length) for part in parts]
+
+
 class Connector(GeneratorConnector):
     """See `GeneratorConnector`."""
 
@@ -125,4 +151,4 @@ class Connector(GeneratorConnector):
     def open_table(self, context: SourceContext) -> Table:
         """See `Connector.open_table`."""
         context.check(GENERATOR, RelationKind.TABLE)
-        return UsersTable(context)
+        return DrawnTable(context) if context.relation in TABLES else UsersTable(context)

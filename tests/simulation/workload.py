@@ -9,6 +9,7 @@ from functools import cache
 import duckdb
 import pyarrow as pa
 
+from tests.simulation import drawntables
 from tests.simulation import rows as born
 from tests.simulation.rows import BEGIN, FIRST_ROW_S, IDLE_S, ROWS_PER_S, USERS
 
@@ -186,14 +187,23 @@ SCALED = ("layer", "top")
 QUERIES |= ALL_GROUPS | STEPS | ELSEWHERE | ARRIVING | AGAIN
 
 
+def query_named(name: str) -> Query:
+    """One of these, or one that is drawn."""
+    if drawntables.is_drawn(name):
+        return Query(drawntables.text(name), drawntables.text(name), needs=())
+    return QUERIES[name]
+
+
 def declarations(
     queries: tuple[str, ...], sites: tuple[str, ...], rows: int, clicks_from_s: float = FIRST_ROW_S
 ) -> tuple[str, ...]:
     """The statements that declare the relations of these queries."""
     start = (BEGIN + timedelta(seconds=clicks_from_s)).isoformat().replace("+00:00", "Z")
     everywhere = ", ".join(f"AT {site}" for site in sites)
-    wanted = {relation for query in queries for relation in QUERIES[query].needs}
-    return tuple(
+    wanted = {relation for query in queries for relation in query_named(query).needs}
+    drawn = {drawntables.seed_of(query) for query in queries if drawntables.is_drawn(query)}
+    tables = [statement for seed in drawn for statement in drawntables.declarations(seed, sites)]
+    return *tables, *(
         text.format(
             rate=ROWS_PER_S,
             rows=rows,
@@ -216,6 +226,8 @@ Rows = list[tuple[object, ...]]
 @cache
 def expected(name: str, sites: tuple[str, ...], rows: int, clicks_from_s: float = FIRST_ROW_S) -> Rows:
     """DuckDB's answer to a query, sorted."""
+    if drawntables.is_drawn(name):
+        return sorted(drawntables.expected(name, sites), key=repr)
     database = _oracle()
     for relation in QUERIES[name].needs:
         if relation != "archive":

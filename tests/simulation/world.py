@@ -121,7 +121,9 @@ class World:
         self, loop: SimulatedLoop, plan: Plan, trace: Trace, engine: Callable[[], Engine] | None = None
     ) -> None:
         self.loop, self.plan, self.trace = loop, plan, trace
-        self._engine = engine or (lambda: SimulatedEngine(MEMO, recorded()))
+        # What is drawn is computed once: nobody else would look it up.
+        memo = Memo(computed) if plan.answers else MEMO
+        self._engine = engine or (lambda: SimulatedEngine(memo, recorded(), plan.answers))
         self.network = Network(loop, Random(f"{plan.seed}/network"), trace)
         self.security = Security(transport=self.network)
         self.running: dict[str, Process] = {}

@@ -209,6 +209,19 @@ def test_rows_that_are_sent_once_are_filtered_before_that() -> None:
     )
 
 
+def test_two_columns_are_filtered_by_the_same_keys() -> None:
+    by_both = replace(ORDERS, filters=(KeyFilter("o", 1, "c"), KeyFilter("c", 1, "c")))
+    text = "SELECT 1.0 AS price FROM orders, customers WHERE orders.o = customers.c AND orders.c = customers.c"
+    draft = filtered(whole(by_both, replace(CUSTOMERS, filters=()), text=text), KeyFilters.ALWAYS)
+    assert taken(draft) == ["orders.o by customers.c", "orders.c by customers.c"]
+    keys = "(SELECT _key FROM keys GROUP BY _key)"
+    assert draft.stage("map").sql.replace("\n", " ") == (
+        f"SELECT o, c, day FROM input JOIN {keys} AS of_keys ON input.o = of_keys._key "
+        f"JOIN {keys} AS of_keys_c ON input.c = of_keys_c._key"
+    )
+    assert [item.stage for item in draft.stage("map").inputs] == ["keys"]
+
+
 def test_two_scans_of_a_giver_with_the_same_conditions_give_the_same_keys() -> None:
     """This happens in a sub-query that repeats the joins of the query around it."""
     text = "SELECT a.price FROM lines a, lines b, orders c, orders d"
