@@ -3,6 +3,9 @@
 KEYS     a TABLE stage: the distinct keys of one scan, sent to the sites of another table
 MAP      of that table: a join with them, behind its own conditions
 
+A table that a query scans several times may get a filter by the keys of one of these scans, where that holds for all
+others: whatever filters that scan alone then filters the table.
+
 Which filters leave the result as it is, Spark's optimised plan says (`KeyFilter`); each holds for what the scans are
 after others were applied, so they are applied one after the other: the table with the fewest bytes gives its keys
 first, and none gets a filter after it has given keys.
@@ -11,7 +14,7 @@ first, and none gets a filter after it has given keys.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from planner.bind.rows import kept
@@ -27,6 +30,7 @@ from planner.sql.dialect import exp, name_node
 from planner.values.links import Pair
 from planner.values.names import INPUT_VIEW
 from planner.values.ranges import WHOLE_NUMBERS
+from planner.values.scans import KeyFilter
 from planner.values.stages import StageKind
 from planner.values.topology import Topology
 
@@ -71,6 +75,27 @@ class _Candidate:
     column: str
     giver: WholeScan
     giver_column: str
+    """It is `column` where the giver is one of the taker's own scans."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """Of the rows of a taker, those with keys of a giver."""
+
+    keys: float
+    key_bytes: float
+    """Over links."""
+    keeps: float
+    """The share of the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """What filters one scan, and not each scan of its table: what else is to be done where its keys are read."""
+
+    filters: tuple[_Candidate, ...] = ()
+    keeps: float = 1.0
+    key_bytes: float = 0.0
 
 
 def with_key_filters(
@@ -121,6 +146,9 @@ def _size(splits: Sequence[Split], analysed: TableStatistics | None) -> _Size | 
 _Keys = tuple[str, str, tuple[exp.Expr, ...], str]
 """A column, and what it is compared with: the MAP of the other table, the conditions of the scan, and its column."""
 
+_Place = tuple[str, tuple[exp.Expr, ...], str]
+"""Where keys come from: the MAP of their table, the conditions of the scan, and the column."""
+
 
 @dataclass(slots=True)
 class _Chooser:
@@ -132,30 +160,48 @@ class _Chooser:
     mode: KeyFilters
     maps: dict[str, Stage] = field(default_factory=dict)
     """As they are now, by id."""
-    keys: dict[tuple[str, tuple[exp.Expr, ...], str], Stage] = field(default_factory=dict)
-    """By the MAP of the table that gives them, the conditions of the scan, and the column."""
+    keys: dict[_Place, Stage] = field(default_factory=dict)
     considered: list[ConsideredFilter] = field(default_factory=list)
     share: dict[str, float] = field(default_factory=dict)
     """Of the rows of a MAP those that the filters so far keep."""
+    alone: dict[tuple[str, tuple[exp.Expr, ...]], tuple[Stage, float]] = field(default_factory=dict)
+    """How a scan is read for its keys, and which share of its rows that leaves, by its MAP and conditions."""
+    applied: set[tuple[str, str, _Place]] = field(default_factory=set)
+    """By MAP, column and the place of the keys."""
 
     def choose(self) -> None:
         self.maps = {stage.id: stage for stage in self.draft.map_stages}
         self.share = dict.fromkeys(self.maps, 1.0)
         candidates = list(_candidates(self.draft))
+        own = list(_own_candidates(self.draft))
         open_ = set(self.maps)
         while open_:
-            giver = min(open_, key=lambda stage: (self._bytes(stage), stage))
+            giver = min(open_, key=lambda stage: (self._bytes(stage, own, open_), stage))
             open_.remove(giver)
+            for candidate in own:
+                if candidate.taker.id == giver:
+                    self._consider(candidate, self._alone(candidate, open_))
             for candidate in candidates:
                 if candidate.giver.stage == giver and candidate.taker.id in open_:
-                    self._consider(candidate)
+                    self._consider(candidate, _Alone())
 
-    def _bytes(self, stage_id: str) -> float:
-        """What would be sent of a table now; one of which nothing is known comes last."""
-        if self.sizes[stage_id] is None:
+    def _bytes(self, stage_id: str, own: Sequence[_Candidate], open_: Set[str]) -> float:
+        """What would be sent of a table if it came next; one of which nothing is known comes last."""
+        size = self.sizes[stage_id]
+        if size is None:
             return math.inf
-        rows = [self._rows(scan) or 0.0 for scan in self.draft.whole_scans if scan.stage == stage_id]
-        return sum(rows) * row_bytes(self.maps[stage_id].columns)
+        rows = self._sent_rows(stage_id)
+        for candidate in own:
+            if candidate.taker.id == stage_id:
+                match = self._match(candidate, self._alone(candidate, open_).keeps)
+                rows *= match.keeps if isinstance(match, _Match) else 1.0
+        return rows * row_bytes(self.maps[stage_id].columns)
+
+    def _sent_rows(self, stage_id: str) -> float:
+        """Rows of a table that any of its scans needs."""
+        size = self.sizes[stage_id]
+        rows = sum(self._rows(scan) or 0.0 for scan in self.draft.whole_scans if scan.stage == stage_id)
+        return rows if size is None else min(rows, size.rows * self.share[stage_id])
 
     def _rows(self, scan: WholeScan) -> float | None:
         size = self.sizes[scan.stage]
@@ -164,29 +210,58 @@ class _Chooser:
         kept_rows = size.all_rows * counted_selectivity(scan.where, size.found)
         return min(size.rows, kept_rows) * self.share[scan.stage]
 
-    def _consider(self, candidate: _Candidate) -> None:
+    def _match(self, candidate: _Candidate, alone: float = 1.0) -> _Match | str:
+        """What a filter would keep, or why keys are not sent; `alone` is the share of the giver's rows that remain."""
         taker, giver = candidate.taker, candidate.giver
         given, size, own = self._rows(giver), self.sizes[taker.id], self.sizes[giver.stage]
         kind = _type_of(self.draft, giver.table, candidate.giver_column)
         reason = _unfit(kind, own, size)
         if reason or given is None or size is None or own is None:
-            self._note(candidate, _Effect(0, 0, 0), reason or "its rows are not known", taken=False)
-            return
+            return reason or "its rows are not known"
+        _, known = self.alone.get((giver.stage, giver.where), (None, 1.0))
+        given *= alone if giver.stage == taker.id else known
         distinct = max(1.0, min(own.all_rows, size.all_rows))
         of_giver = max(1.0, own.found.distinct.get(candidate.giver_column, distinct))
         unique = of_giver >= _UNIQUE * own.all_rows
         keys = min(given, of_giver) if unique else of_giver * -math.expm1(-given / of_giver)
         keeps = min(1.0, keys / max(1.0, size.found.distinct.get(candidate.column, distinct)))
-        rows = sum(self._rows(scan) or 0.0 for scan in self.draft.whole_scans if scan.stage == taker.id)
+        pairs = _pairs(own.sites, taker)
+        return _Match(keys, keys * type_bytes(kind) * len(pairs) / len(own.sites), keeps)
+
+    def _alone(self, candidate: _Candidate, open_: Set[str]) -> _Alone:
+        """The filters of a scan that gives keys to its own table, by tables that have given theirs."""
+        scan, found = candidate.giver, _Alone()
+        for known in scan.filters:
+            other = self.draft.whole_scans[known.giver]
+            if other.stage == scan.stage or other.stage in open_:
+                continue
+            filter_ = _Candidate(candidate.taker, known.column, other, known.giver_column)
+            match = self._match(filter_)
+            if isinstance(match, str) or (scan.stage, known.column, _place(filter_)) in self.applied:
+                continue
+            saved = self._saved_bytes(candidate.taker, match.keeps) * found.keeps
+            if self.mode is KeyFilters.ALWAYS or saved > match.key_bytes:
+                key_bytes = found.key_bytes + match.key_bytes
+                found = _Alone((*found.filters, filter_), found.keeps * match.keeps, key_bytes)
+        return found
+
+    def _saved_bytes(self, taker: Stage, keeps: float) -> float:
         crossing = max(0.5, 1 - 1 / len(taker.pinned))
-        saved = rows * row_bytes(taker.columns) * (1 - keeps) * crossing
-        pairs = [(site, other) for site in own.sites for other in taker.pinned if site != other]
-        effect = _Effect(keys, keys * type_bytes(kind) * len(pairs) / len(own.sites), saved)
-        taken, why = self._worth(effect, pairs)
+        return self._sent_rows(taker.id) * row_bytes(taker.columns) * (1 - keeps) * crossing
+
+    def _consider(self, candidate: _Candidate, alone: _Alone) -> None:
+        taker, own = candidate.taker, self.sizes[candidate.giver.stage]
+        match = self._match(candidate, alone.keeps)
+        if isinstance(match, str) or own is None:
+            self._note(candidate, _Effect(0, 0, 0), str(match), taken=False)
+            return
+        saved = self._saved_bytes(taker, match.keeps)
+        effect = _Effect(match.keys, match.key_bytes + alone.key_bytes, saved)
+        taken, why = self._worth(effect, _pairs(own.sites, taker))
         self._note(candidate, effect, why, taken=taken)
         if taken:
-            self.share[taker.id] *= keeps
-            self._apply(candidate, kind, own.sites)
+            self._apply(candidate, alone)
+            self.share[taker.id] *= match.keeps
 
     def _worth(self, effect: _Effect, pairs: Sequence[Pair]) -> tuple[bool, str]:
         """Whether a filter whose keys are sent between these sites is applied, and why."""
@@ -219,16 +294,27 @@ class _Chooser:
             )
         )
 
-    def _apply(self, candidate: _Candidate, kind: str, sites: tuple[str, ...]) -> None:
-        giver, column = candidate.giver, candidate.giver_column
-        place = (giver.stage, giver.where, column)
+    def _apply(self, candidate: _Candidate, alone: _Alone) -> None:
+        giver, stage_id = candidate.giver, candidate.taker.id
+        if giver.stage == stage_id:
+            read = self.maps[stage_id]
+            for filter_ in alone.filters:
+                read = _filtered(read, filter_.column, self._keys_of(filter_).id)
+            self.alone[giver.stage, giver.where] = read, alone.keeps
+        self.maps[stage_id] = _filtered(self.maps[stage_id], candidate.column, self._keys_of(candidate).id)
+        self.applied.add((stage_id, candidate.column, _place(candidate)))
+
+    def _keys_of(self, candidate: _Candidate) -> Stage:
+        """The stage that gives these keys; a new one if there is none."""
+        place, giver = _place(candidate), candidate.giver
         if place not in self.keys:
-            number = len(self.keys) + 1
+            number, own = len(self.keys) + 1, self.sizes[giver.stage]
             name = f"{_KEYS}{number}" if number > 1 else _KEYS
-            table = replace(self.maps[giver.stage], pinned=sites)
-            self.keys[place] = _keys_stage(name, table, giver, Column(column, kind))
-        taker = self.maps[candidate.taker.id]
-        self.maps[taker.id] = _filtered(taker, candidate.column, self.keys[place].id)
+            read, _ = self.alone.get((giver.stage, giver.where), (self.maps[giver.stage], 1.0))
+            key = Column(candidate.giver_column, _type_of(self.draft, giver.table, candidate.giver_column))
+            table = replace(read, pinned=own.sites if own is not None else read.pinned)
+            self.keys[place] = _keys_stage(name, table, giver, key)
+        return self.keys[place]
 
 
 def _candidates(draft: DraftPlan) -> Iterator[_Candidate]:
@@ -238,6 +324,31 @@ def _candidates(draft: DraftPlan) -> Iterator[_Candidate]:
         for keys, candidate in (filters[0] if filters else {}).items():
             if candidate.giver.stage != stage.id and all(keys in others for others in filters):
                 yield candidate
+
+
+def _own_candidates(draft: DraftPlan) -> Iterator[_Candidate]:
+    """Filters of tables by one of their own scans: those that hold for each other scan, whose rows are all the rest.
+
+    The scan's own rows have its keys, unless these are NULL. Its conditions tell it from the others.
+    """
+    for stage in draft.map_stages:
+        scans = {number: scan for number, scan in enumerate(draft.whole_scans) if scan.stage == stage.id}
+        for number, scan in scans.items():
+            others = [other for place, other in scans.items() if place != number]
+            if not others or any(other.where == scan.where for other in others):
+                continue
+            for column in dict.fromkeys(known.column for known in others[0].filters):
+                holds = all(KeyFilter(column, number, column) in other.filters for other in others)
+                if holds and exp.Not(this=exp.Is(this=_column(column), expression=exp.Null())) in scan.where:
+                    yield _Candidate(stage, column, scan, column)
+
+
+def _place(candidate: _Candidate) -> _Place:
+    return candidate.giver.stage, candidate.giver.where, candidate.giver_column
+
+
+def _pairs(givers: Sequence[str], taker: Stage) -> list[Pair]:
+    return [(site, other) for site in givers for other in taker.pinned if site != other]
 
 
 def _filters(scan: WholeScan, draft: DraftPlan) -> Mapping[_Keys, _Candidate]:

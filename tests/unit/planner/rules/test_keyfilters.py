@@ -237,6 +237,45 @@ def test_scans_of_one_table_do_not_filter_it() -> None:
     assert filtered(whole(*scans, text="SELECT a.price FROM lines a, lines b"), KeyFilters.ALWAYS).considered == ()
 
 
+NEVER_NULL = SparkExpression("IsNotNull", "BOOLEAN", None, (SparkExpression("AttributeReference", "BIGINT", "o"),))
+
+
+BY_OWN = KeyFilter("o", 0, "o")
+
+
+def of_two_scans(*conditions: SparkExpression, other: KeyFilter = BY_OWN) -> DraftPlan:
+    """Lines of the orders of one customer, and other lines of these orders."""
+    lines = [
+        TableScan("lines", ("o", "price"), conditions, (KeyFilter("o", 2, "o"), KeyFilter("o", 1, "o"))),
+        TableScan("lines", ("o", "note"), (), (other,)),
+    ]
+    text = "SELECT a.price FROM lines a, lines b, orders, customers"
+    customers = replace(CUSTOMERS, filters=())
+    return whole(
+        *lines, replace(ORDERS, filters=(KeyFilter("c", 3, "c"), KeyFilter("o", 0, "o"))), customers, text=text
+    )
+
+
+def test_what_filters_one_scan_filters_the_table_by_the_keys_of_that_scan() -> None:
+    draft = filtered(of_two_scans(NEVER_NULL), KeyFilters.ALWAYS)
+    assert taken(draft) == ["orders.c by customers.c", "lines.o by lines.o"]
+    own = draft.stage("keys3")
+    assert own.relation == "lines"
+    assert [item.stage for item in own.inputs] == ["keys2"]
+    assert own.sql.replace("\n", " ") == (
+        "SELECT input.o AS _key FROM input JOIN (SELECT _key FROM keys2 GROUP BY _key) AS of_keys2 "
+        "ON input.o = of_keys2._key WHERE (NOT input.o IS NULL) GROUP BY input.o ORDER BY _key"
+    )
+    assert draft.stage("keys2").relation == "orders"
+    assert [item.stage for item in draft.stage("map").inputs] == ["keys3"]
+
+
+def test_keys_of_a_scan_that_may_be_null_do_not_stand_for_its_rows() -> None:
+    assert taken(filtered(of_two_scans(), KeyFilters.ALWAYS)) == ["orders.c by customers.c"]
+    other = of_two_scans(NEVER_NULL, other=KeyFilter("o", 2, "o"))
+    assert "lines.o by lines.o" not in taken(filtered(other, KeyFilters.ALWAYS))
+
+
 def test_a_query_in_parts_stays_as_it_is() -> None:
     draft = draft_of("SELECT price FROM lines", CATALOG)
     assert with_key_filters(draft, (), SLOW, KeyFilters.ALWAYS) is draft
