@@ -45,6 +45,7 @@ INSTANT = pa.timestamp("us", tz="UTC")
 _TYPES = {
     "BIGINT": pa.int64(),
     "INT": pa.int32(),
+    "TINYINT": pa.int8(),
     "STRING": pa.string(),
     "DOUBLE": pa.float64(),
     "DATE": pa.date32(),
@@ -100,6 +101,8 @@ def _empty(columns: Sequence[Field]) -> pa.Table:
 
 
 def _type(name: str) -> pa.DataType:
+    if name.startswith("ARRAY<"):
+        return pa.list_(_type(name[len("ARRAY<") : -1]))
     decimal = _DECIMAL.fullmatch(name)
     return pa.decimal128(*map(int, decimal.groups())) if decimal else _TYPES[name]
 
