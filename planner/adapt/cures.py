@@ -9,7 +9,7 @@ all others           named, and left to people: moving or scaling would not help
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.adapt.assign import excess
 from planner.adapt.diagnose import Cause, Finding
@@ -18,6 +18,7 @@ from planner.adapt.options import (
     Option,
     Room,
     Subject,
+    in_reach,
     least_overloaded,
     link_options,
     more_tasks,
@@ -151,7 +152,12 @@ def _of_link(view: View, look: Look, finding: Finding, group: Group) -> Cure:
         found = [Considered(slow, why) if one.option is slow else one for one in found]
     if not good:
         found += _least(subject, room)
-    return _within_time(found, settings, f"the link {'->'.join(link)} is relieved")
+    cured = _within_time(found, settings, f"the link {'->'.join(link)} is relieved")
+    far = sorted(site for site, free in room.slots.items() if free > 0 and site not in in_reach(subject, room).slots)
+    if cured.chosen is None and far:
+        why = f"its state cannot be sent to {', '.join(far)} within {settings.longest_adapt_s:.0f} s"
+        return replace(cured, reason=f"{cured.reason}, and {why}")
+    return cured
 
 
 def _least(subject: Subject, room: Room) -> list[Considered]:

@@ -114,17 +114,23 @@ def in_reach(subject: Subject, room: Room) -> Room:
 
     State that need not be sent is no reason to leave a site out.
     """
-    tasks, settings = subject.tasks, room.settings
-    if all(node.late_s is not None for node in tasks):
+    if all(node.late_s is not None for node in subject.tasks):
         return room
-    each_bytes = sum(subject.look.found.tasks[node.id].state_bytes for node in tasks) / len(tasks)
+    far = out_of_reach(subject.look, subject.group, room)
+    return replace(room, slots={site: number for site, number in room.slots.items() if site not in far})
+
+
+def out_of_reach(look: Look, group: Group, room: Room) -> frozenset[str]:
+    """Return the sites to which no task of an operator can send its state in time."""
+    tasks, settings = look.graph.tasks(group), room.settings
+    each_bytes = sum(look.found.tasks[node.id].state_bytes for node in tasks) / len(tasks)
     most_s = settings.longest_adapt_s - settings.prepare_s
 
     def reaches(site: str) -> bool:
         links = (room.seeds.capacity.get((node.site, site), 0.0) for node in tasks)
-        return not each_bytes or site in subject.sites or any(each_bytes <= most_s * rate for rate in links)
+        return not each_bytes or site in sites_of(tasks) or any(each_bytes <= most_s * rate for rate in links)
 
-    return replace(room, slots={site: number for site, number in room.slots.items() if reaches(site)})
+    return frozenset(site for site in room.slots if not reaches(site))
 
 
 def least_overloaded(subject: Subject, room: Room) -> Option | None:

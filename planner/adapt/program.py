@@ -34,6 +34,8 @@ class Placeable:
     """What it takes from, and gives to, tasks that stay where they are."""
     feeds: Mapping[Group, float] = field(default_factory=dict)
     """Bytes per second to others that are placed with it."""
+    barred: frozenset[str] = frozenset()
+    """Sites where it cannot go, whatever they have free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +83,8 @@ def one_by_one(operators: Sequence[Placeable], slots: Sites, links: Links, *, sh
             for site, number in chosen.get(other.name, {}).items():
                 inputs[site] = inputs.get(site, 0.0) + rate * number / other.tasks
         demand = Demand(inputs, one.demand.outputs)
-        sites = assign(demand, one.tasks, free, Links(left, links.latency_s), share=share)
+        open_to_it = {site: number for site, number in free.items() if site not in one.barred}
+        sites = assign(demand, one.tasks, open_to_it, Links(left, links.latency_s), share=share)
         if sites is None:
             return None
         chosen[one.name] = sites
@@ -167,7 +170,7 @@ class _Program:
         for site in self._sites:
             ends_s = _ends_s(one.demand, site, self._links)
             # A site without a link to an end of the operator's flows takes nothing.
-            most = min(one.tasks, self._slots[site]) if ends_s < float("inf") else 0
+            most = min(one.tasks, self._slots[site]) if ends_s < float("inf") and site not in one.barred else 0
             number = self._numbers[one.name, site] = self._variable(most, whole=True)
             self._cost[number] = ends_s if most else 0.0
             for pair, rate in flows_of(one.demand, {site: 1}).items():

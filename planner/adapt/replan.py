@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, islice
 
 from planner.adapt.assign import Demand, Sites
 from planner.adapt.model import Graph, Group, Links, Role
-from planner.adapt.options import Action, Change, Option, Room, mapped
+from planner.adapt.options import Action, Change, Option, Room, mapped, out_of_reach
 from planner.adapt.program import Placeable, Placed, latency_s, one_by_one, place_together
 from planner.adapt.traffic import Look, demand_of, sites_of
 from planner.values.trees import Tree
@@ -37,7 +37,7 @@ def replan(look: Look, room: Room, *, factor: float = 1.0) -> Option | None:
     movable = [group for group in look.graph.groups if _moves(look.graph, group)]
     best: tuple[float, int, Option] | None = None
     share, time_s = settings.link_share, settings.program_s
-    for number, plan in enumerate(_promising(_plans(look, movable, factor), room, share)):
+    for number, plan in enumerate(_promising(_plans(look, movable, factor, room), room, share)):
         found = place_together(plan.operators, room.slots, room.links, share=share, time_s=time_s)
         if found is None or _as_it_is(look, found):
             continue
@@ -74,11 +74,11 @@ def _promising(plans: Iterable[_Plan], room: Room, share: float) -> list[_Plan]:
     return [plan for _, _, plan in ranked[:_MOST_PROGRAMS]]
 
 
-def _plans(look: Look, movable: list[Group], factor: float) -> Iterator[_Plan]:
+def _plans(look: Look, movable: list[Group], factor: float, room: Room) -> Iterator[_Plan]:
     plain = [_placeable(look, group, movable, factor) for group in movable]
     if not plain:
         return
-    yield _Plan(plain)
+    yield _Plan([replace(one, barred=out_of_reach(look, one.name, room)) for one in plain])
     for place, one in enumerate(plain):
         sources = sorted(one.demand.inputs)
         tasks = look.graph.tasks(one.name)
@@ -145,14 +145,15 @@ def _option(look: Look, found: Placed, room: Room, plan: _Plan) -> Option:
     for group, sites in sorted(found.sites.items()):
         tasks = look.graph.tasks(group)
         changes.append(Change(group, sites_of(tasks), sites))
-        if tasks:
+        late_s = [node.late_s for node in tasks if node.late_s is not None]
+        if plan.between is not None and len(late_s) == len(tasks):
+            longest_s = max([longest_s, *late_s])
+        else:
             longest_s = max(longest_s, mapped(look, group, sites, room.seeds).longest_s)
     tree = None
     if plan.between is not None:
         (at,) = found.sites[plan.between]
         tree = Tree({site: at for site in plan.part if site != at})
-        late_s = (node.late_s or 0.0 for group in found.sites for node in look.graph.tasks(group))
-        longest_s = max(longest_s, *late_s)
     adapt_s = room.settings.prepare_s + longest_s
     return Option(Action.REPLAN, tuple(changes), adapt_s, room.settings.link_share, note=plan.note, tree=tree)
 

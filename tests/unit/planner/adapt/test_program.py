@@ -29,7 +29,8 @@ def worlds(draw: st.DrawFn) -> World:
     pairs = draw(st.lists(st.sampled_from(PAIRS), min_size=3, unique=True))
     links = Links({p: float(draw(whole)) for p in pairs}, {p: draw(whole) / 100 for p in pairs})
     inputs = draw(st.dictionaries(st.sampled_from(SITES), whole.map(float), min_size=1, max_size=2))
-    merge = Placeable(MERGE, draw(st.integers(1, 3)), Demand(inputs), {FINAL: float(draw(whole))})
+    barred = draw(st.frozensets(st.sampled_from(SITES), max_size=2))
+    merge = Placeable(MERGE, draw(st.integers(1, 3)), Demand(inputs), {FINAL: float(draw(whole))}, barred)
     outputs = {draw(st.sampled_from(SITES)): float(draw(whole))}
     final = Placeable(FINAL, draw(st.integers(1, 2)), Demand({}, outputs))
     return [merge, final], {site: draw(st.integers(0, 3)) for site in SITES}, links
@@ -42,7 +43,7 @@ def every(world: World) -> Iterator[Mapping[Group, Sites]]:
         [
             {s: n for s, n in zip(SITES, numbers, strict=True) if n}
             for numbers in product(*(range(slots[site] + 1) for site in SITES))
-            if sum(numbers) == one.tasks
+            if sum(numbers) == one.tasks and not any(n for s, n in zip(SITES, numbers, strict=True) if s in one.barred)
         ]
         for one in operators
     ]
@@ -88,6 +89,7 @@ def test_when_the_time_is_over_they_are_placed_one_by_one(world: World) -> None:
     found = place_together(*world, share=0.8, time_s=0.0)
     if found is not None:
         assert fits(world, found.sites, 0.8)
+        assert not world[0][0].barred & found.sites[MERGE].keys()
     greedy = one_by_one(*world, share=0.8)
     assert greedy is None or (found is not None and fits(world, greedy.sites, 0.8))
 
