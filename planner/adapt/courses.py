@@ -1,9 +1,9 @@
 """Decides which of several operators are acted upon, and in which order: the cheapest first, as long as any is left.
 
-After each action the rest is looked at anew (Nako, section 5.3 of the source). That order may end where slots and links
-are used up, and an operator is left that would have healed others. Then it is tried what becomes of the rest when
-another one goes first, and the course is taken that leaves fewest, then the one of the fewest actions, then the
-cheapest. The source has no such step.
+After each action the rest is looked at anew (Nako, section 5.3 of the source); what earlier looks have begun counts as
+done. That order may end where slots and links are used up, and an operator is left that would have healed others. Then
+it is tried what becomes of the rest when another one goes first, and the course is taken that leaves fewest, then the
+one of the fewest actions, then the cheapest. The source has no such step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from planner.adapt.cures import Cure, catch_up, cure
 from planner.adapt.diagnose import Cause, Finding
 from planner.adapt.memory import Memory
 from planner.adapt.model import Group, Settings
-from planner.adapt.options import Option
+from planner.adapt.options import Action, Option
 from planner.adapt.shared import own_demand, split_off, united, users, weighed
 from planner.adapt.situation import Considered, Decision, Situation, Verdict, View
 from planner.adapt.traffic import Look, carried, demand_of, link_uses
@@ -79,7 +79,8 @@ def best_course(situation: Situation, view: View, memory: Memory, cases: Sequenc
     one_is_enough = not best.left and len(best.costs) < 2
     if view.settings.order is not Order.NAKO or one_is_enough or not 2 <= len(cases) <= MOST_TRIED:
         return best
-    others = (case for case in cases if case.finding is not best.decisions[0].finding)
+    begun = next((one.finding for one in best.decisions if one.verdict is Verdict.ACT), None)
+    others = (case for case in cases if case.finding is not begun)
     courses = (_course(situation, view, memory, cases, first=case) for case in others)
     return min((best, *courses), key=lambda course: course.rank)
 
@@ -90,8 +91,9 @@ def _course(
     """Act upon the operators, `first` before all others if there is something to do about it."""
     decisions: list[Decision] = []
     waiting = list(cases)
-    relieved: dict[Pair, str] = {}
-    done: list[Option] = []
+    done = [one for one in memory.under_way if one.action is not Action.REPLAN]
+    relieved: dict[Pair, str] = dict.fromkeys(_with_room(view, done), "what is under way") if done else {}
+    decisions += _spared(situation, waiting, relieved, {})
     costs: dict[Group, Cost] = {}
     paid: list[float] = []
     while waiting:
@@ -109,15 +111,10 @@ def _course(
         memory = memory.acted(chosen, case.finding, situation.now, view.settings)
         view = replace(view, reserved=view.reserved.plus(chosen))
         done.append(chosen)
-        relieved |= _relieved(view, case, done, relieved)
-        waiting = [other for other in waiting if other is not case]
-        for other in list(waiting):
-            link = (other.finding.site, other.finding.to_site)
-            if other.finding.cause is Cause.LINK and link in relieved:
-                waiting.remove(other)
-                why = f"what is done about {relieved[link]} leaves room for it"
-                spared = other.decision(situation, Verdict.NONE, why)
-                decisions.append(replace(spared, cost=costs.get(other.group)))
+        why = f"what is done about {case.group[1]} of {case.group[0]}"
+        relieved = dict.fromkeys(_with_room(view, done), why) | relieved
+        waiting.remove(case)
+        decisions += _spared(situation, waiting, relieved, costs)
     return Course(tuple(decisions), memory, len(waiting), tuple(paid))
 
 
@@ -170,14 +167,25 @@ def _rank(settings: Settings, case: Case, cost: Cost) -> tuple[float, float, Gro
             return 0.0, 0.0, ("", "")
 
 
-def _relieved(view: View, case: Case, done: list[Option], known: Mapping[Pair, str]) -> Mapping[Pair, str]:
-    """Links with enough room for what is left on them once all actions are done; the last one is the case's."""
+def _spared(
+    situation: Situation, waiting: list[Case], relieved: Mapping[Pair, str], costs: Mapping[Group, Cost]
+) -> list[Decision]:
+    """Take out of those that wait whatever has room on its link by now; return that as decisions."""
+    decisions = []
+    for case in list(waiting):
+        link = (case.finding.site, case.finding.to_site)
+        if case.finding.cause is Cause.LINK and link in relieved:
+            waiting.remove(case)
+            spared = case.decision(situation, Verdict.NONE, f"{relieved[link]} leaves room for it")
+            decisions.append(replace(spared, cost=costs.get(case.group)))
+    return decisions
+
+
+def _with_room(view: View, done: list[Option]) -> list[Pair]:
+    """Return the links with enough room for what is left on them once all these actions are done."""
     uses = dict(link_uses(view.looks, but=[change.group for option in done for change in option.changes]))
     for option in done:
         for pair, rate in option.flows.items():
             uses[pair] = uses.get(pair, 0.0) + rate
-    return {
-        pair: f"{case.group[1]} of {case.group[0]}"
-        for pair, whole in view.links.capacity.items()
-        if pair not in known and uses.get(pair, 0.0) < view.settings.link_share * whole
-    }
+    share = view.settings.link_share
+    return [pair for pair, whole in view.links.capacity.items() if uses.get(pair, 0.0) < share * whole]

@@ -99,11 +99,8 @@ def _state_text(finding: Finding) -> str:
 
 def _reserved(memory: Memory) -> Reserved:
     reserved = Reserved()
-    seen: list[Option] = []
-    for one in memory.awaited.values():
-        if not any(one.option is option for option in seen):
-            seen.append(one.option)
-            reserved = reserved.plus(one.option)
+    for option in memory.under_way:
+        reserved = reserved.plus(option)
     return reserved
 
 

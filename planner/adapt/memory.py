@@ -72,6 +72,15 @@ class Memory:
             found[pair] = min(figures[-1][1], quantile)
         return found
 
+    @property
+    def under_way(self) -> tuple[Option, ...]:
+        """The actions whose effect is awaited, each once."""
+        found: list[Option] = []
+        for one in self.awaited.values():
+            if not any(one.option is option for option in found):
+                found.append(one.option)
+        return tuple(found)
+
     def quiet(self, group: Group, now: datetime) -> bool:
         """Whether an operator is left alone, because what was done had little effect."""
         until = self.failed[group].quiet_until if group in self.failed else None

@@ -13,9 +13,9 @@ from planner.adapt.decide import decide
 from planner.adapt.memory import Memory
 from planner.adapt.model import Links
 from planner.adapt.options import Action, Change, Option
-from planner.adapt.situation import Verdict
+from planner.adapt.situation import Situation, Verdict
 from planner.values.adapting import Order
-from tests.unit.planner.adapt.scenes import SETTINGS, START, Scene, mesh, together
+from tests.unit.planner.adapt.scenes import SETTINGS, START, Scene, later, mesh, together
 
 GROUP = ("q", "m1")
 LINKS = Links({("a", "b"): 100.0, ("a", "c"): 400.0, ("b", "c"): 100.0}, {})
@@ -56,22 +56,39 @@ def test_time_counts_by_how_often_a_query_is_adapted() -> None:
     assert every_s(times[:1], horizon_s=300.0) == 300.0
 
 
-@pytest.mark.parametrize(
-    ("order", "adapted"),
-    [(Order.NAKO, {"late", "light"}), (Order.FIRST, {"heavy", "light"}), (Order.SLO, {"heavy", "late"})],
-)
-def test_two_of_three_are_adapted_and_heal_the_third(order: Order, adapted: set[str]) -> None:
-    """They share a link that carries what one of them sends, with what is left free of it."""
+def a_cut_link() -> Situation:
+    """Three queries share a link that carries what one of them sends, with what is left free of it."""
     common = Scene(links_carry={("a", "hub"): 700.0}, each_s=1e-5)
     scenes = [
         replace(common, query="heavy", state_bytes=40_000_000),
         replace(common, query="light", state_bytes=1_000),
         replace(common, query="late", state_bytes=20_000_000, links_carry={("a", "hub"): 650.0}),
     ]
-    links = mesh(("a", "b", "hub", "far"), 1_000_000.0)
-    situation = together(scenes, links, {"far": 3})
-    found = decide(situation, Memory(), replace(SETTINGS, order=order)).decisions
+    return together(scenes, mesh(("a", "b", "hub", "far"), 1_000_000.0), {"far": 3})
+
+
+@pytest.mark.parametrize(
+    ("order", "adapted"),
+    [(Order.NAKO, {"late", "light"}), (Order.FIRST, {"heavy", "light"}), (Order.SLO, {"heavy", "late"})],
+)
+def test_two_of_three_are_adapted_and_heal_the_third(order: Order, adapted: set[str]) -> None:
+    found = decide(a_cut_link(), Memory(), replace(SETTINGS, order=order)).decisions
     assert {one.query for one in found if one.verdict is Verdict.ACT} == adapted
     (spared,) = (one for one in found if one.query not in adapted)
     assert "leaves room for it" in spared.reason
     assert all(one.cost is not None for one in found)
+
+
+@pytest.mark.parametrize("order", list(Order))
+def test_what_is_left_alone_is_left_alone_while_the_others_are_on_their_way(order: Order) -> None:
+    """A look later nothing has come of it yet: the one that is spared waits as before."""
+    situation, own = a_cut_link(), replace(SETTINGS, order=order)
+    first = decide(situation, Memory(), own)
+    moving = frozenset((one.query, "m1") for one in first.decisions if one.verdict is Verdict.ACT)
+    again = decide(replace(later(situation, 20), moving=moving), first.memory, own)
+    assert not [one for one in again.decisions if one.verdict is Verdict.ACT]
+    (spared,) = (one for one in again.decisions if (one.query, "m1") not in moving)
+    assert spared.reason == "what is under way leaves room for it"
+    # Once their effect should have been seen, it does not count any more.
+    late = decide(later(situation, 200), first.memory, own)
+    assert [one for one in late.decisions if one.verdict is Verdict.ACT]
