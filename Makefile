@@ -95,7 +95,7 @@ format: setup  ## format all code and fix what can be fixed
 proto: setup  ## generate selat/v1 from proto/
 	PATH="$(CURDIR)/$(BIN):$$PATH" scripts/generate_stubs
 
-bench: setup  ## all benchmarks beside their baselines: docs/results/performance.md anew, with commit and verdicts; over an hour and a half
+bench: setup  ## all benchmarks beside their baselines: docs/results/performance.md anew, with commit and verdicts; two hours and a half, or more
 	$(BIN)/python -m benchmarks --record docs/results/performance.md
 
 tpch: SCALE ?= 0.1

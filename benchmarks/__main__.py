@@ -39,6 +39,7 @@ LIMITS_S = {
     "handover": 600,
     "adaptation": 2700,
     "adaptation_no_share": 2700,
+    "adaptation_orders": 5400,
     "placing": 120,
     "state": 900,
     "state_away": 600,
@@ -54,8 +55,8 @@ LIMITS_S = {
     "large_results": 900,
     "monitor": 600,
 }
-"""In the order of the page; an hour and a quarter to an hour and three quarters together."""
-NEED_ROOT = frozenset({"monitor", "adaptation", "adaptation_no_share"})
+"""In the order of the page; two hours and a quarter to two hours and three quarters together."""
+NEED_ROOT = frozenset({"monitor", "adaptation", "adaptation_no_share", "adaptation_orders"})
 GRACE_S = 20
 
 

@@ -17,32 +17,31 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from pathlib import Path
 
 import selat
+from benchmarks.namespaces import Place, place
 from benchmarks.report import make_parser, median, publish, quantile, say, table
-from selat.dev.cluster import DevCluster
-from selat.dev.processes import ClusterOptions
-from selat.errors import Detail
+from benchmarks.watching import (
+    EPOCH_S,
+    Delay,
+    Watched,
+    delays_of,
+    end,
+    normal_s,
+    wait_for_windows,
+    watch,
+)
 from selat.local.errors import DevError
-from selat.local.identity import ProcessIdentity
-from selat.local.topology import read_topology
-from selat.wan.emulation import Emulations, Wish
 from selat.wan.errors import WanError
 from selat.wan.links import LinkChange
-from selat.wan.placement import InNamespaces
 from selat.wan.player import ClusterRates, Stage, play
-from selat.wan.record import Record
 from selat.wan.scenario import Event, parse_scenario
 
 WAN = "adapt"
@@ -61,14 +60,7 @@ WINDOW_S = 10
 DROPPED_AFTER_S = 10.0
 ROWS_PER_S = 1000
 """Of each stream at each site."""
-WARM_UP_WINDOWS = 3
-"""Each query has delivered so many before links are made narrow..."""
-WARM_UP_S = 180.0
-"""...which takes no longer than this."""
 USED_S = 20.0
-NORMAL = 2.0
-"""So many times the median before the first change, and two epochs more, is a normal delay."""
-EPOCH_S = 1.0
 
 TOPOLOGY = """
 gateway: us
@@ -88,39 +80,6 @@ QUERIES = {
     "interest": "SELECT window.end AS e, user_id, country, topic, count(*) AS n FROM posts "
     "WHERE country IN ('my', 'sg', 'us', 'de', 'br') GROUP BY window(ts, '10 seconds'), user_id, country, topic",
 }
-
-
-@dataclass(slots=True)
-class Watched:
-    """A query, and when the last row of each window came."""
-
-    query: selat.Query
-    arrived_s: dict[datetime, float] = field(default_factory=dict)
-    rows: Counter[datetime] = field(default_factory=Counter)
-    reader: threading.Thread = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.reader = threading.Thread(target=self.read, daemon=True)
-        self.reader.start()
-
-    def read(self) -> None:
-        """Until the query is over."""
-        with self.query.results() as results:
-            for batch in results:
-                now_s = time.time()
-                for row in batch.batch.select(["e", "n"]).to_pylist():
-                    self.arrived_s[row["e"]] = now_s
-                    self.rows[row["e"]] += row["n"]
-
-
-@dataclass(frozen=True, slots=True)
-class Delay:
-    """Of a window of one query. Times are seconds from the first change."""
-
-    query: str
-    end_s: float
-    delay_s: float
-    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,21 +106,6 @@ class Run:
     @property
     def ratio(self) -> float:
         return (self.taken - self.late) / self.born
-
-
-def normal_s(delays: Sequence[Delay], query: str) -> float:
-    """The longest delay that counts as normal, from the windows before the first change.
-
-    Raises:
-        DevError: the query delivered none before it.
-    """
-    before = [one.delay_s for one in delays if one.query == query and one.end_s + one.delay_s < 0]
-    if not before:
-        raise DevError(
-            f"query {query} delivered no window before the first change",
-            detail=Detail(hint="this machine is too slow for the benchmark, or busy; a longer --settle may help"),
-        )
-    return NORMAL * median(before) + 2 * EPOCH_S
 
 
 def recovered_s(run: Run, change: Change) -> float:
@@ -214,41 +158,13 @@ def scenario(busy: str, link_bytes_per_s: float, settle_s: int) -> tuple[Event, 
     return parse_scenario([*rates, *links, *site], SITES)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A cluster in namespaces."""
-
-    client: selat.Client
-    emulations: Emulations
-    record: Record
-
-
-@contextmanager
-def place(root: Path) -> Iterator[Place]:
-    """A cluster whose sites are in namespaces; nothing of it is left afterwards."""
-    file = root / "topology.yaml"
-    file.write_text(TOPOLOGY)
-    emulations = Emulations()
-    record = emulations.up(read_topology(file), str(file), Wish(WAN, owner=ProcessIdentity.of(os.getpid())))
-    try:
-        options = ClusterOptions(
-            placement=InNamespaces(emulations, record),
-            master_arguments=("--epoch-interval", f"{EPOCH_S * 1000:.0f}"),
-            allow_paths=(root,),
-        )
-        with DevCluster(file, root / "data", options) as cluster, selat.connect(cluster.address) as client:
-            yield Place(client, emulations, record)
-    finally:
-        emulations.down(WAN)
-
-
 def run(root: Path, adaptation: str, settle_s: int, sharing: str = NET) -> Run:
     """Play the scenario once, with clusters of its own."""
     root.mkdir()
-    with place(root) as at:
+    with place(root, WAN, TOPOLOGY, ("--epoch-interval", f"{EPOCH_S * 1000:.0f}")) as at:
         watched = _begin(at.client, adaptation, sharing)
         say(f"adaptation {adaptation}: {len(watched)} queries run")
-        _wait_for_windows(watched)
+        wait_for_windows(watched)
         link_bytes_per_s = _narrow(at)
         time.sleep(settle_s)
         begin_s, before = time.time(), _taken(watched)
@@ -274,12 +190,8 @@ def run(root: Path, adaptation: str, settle_s: int, sharing: str = NET) -> Run:
             if f" {stream} " in one
             for schedule in _schedules(at.client, stream)
         )
-        delays = tuple(_delays(watched, begin_s))
-        for one in watched.values():
-            one.query.cancel()
-        for one in watched.values():
-            # Its results end with it.
-            one.reader.join(timeout=30)
+        delays = tuple(delays_of(watched, begin_s))
+        end(watched)
         moves = len(at.client.moves())
         return Run(adaptation, tuple(changes), delays, after[0] - before[0], after[1] - before[1], round(born), moves)
 
@@ -298,21 +210,7 @@ def _begin(client: selat.Client, adaptation: str, sharing: str) -> dict[str, Wat
     )
     client.sql(f"SET sharing = '{sharing}'")
     client.sql(f"SET adaptation = '{adaptation}'")
-    watched = {}
-    for name, text in QUERIES.items():
-        query = client.sql(text)
-        assert isinstance(query, selat.Query)
-        watched[name] = Watched(query)
-    return watched
-
-
-def _wait_for_windows(watched: dict[str, Watched]) -> None:
-    """Return when every query has delivered some windows, or after a while."""
-    end_s = time.monotonic() + WARM_UP_S
-    while time.monotonic() < end_s:
-        if all(len(one.arrived_s) >= WARM_UP_WINDOWS for one in watched.values()):
-            return
-        time.sleep(1)
+    return {name: watch(client, text) for name, text in QUERIES.items()}
 
 
 def _narrow(at: Place) -> float:
@@ -351,12 +249,6 @@ def _schedules(client: selat.Client, stream: str) -> Iterator[Sequence[tuple[flo
             yield [(0.0, float(ROWS_PER_S))]
         else:
             yield [(since_us / 1e6, float(rate)) for since_us, rate in json.loads(said)]
-
-
-def _delays(watched: dict[str, Watched], begin_s: float) -> Iterator[Delay]:
-    for name, one in watched.items():
-        for end, at_s in sorted(one.arrived_s.items()):
-            yield Delay(name, end.timestamp() - begin_s, at_s - end.timestamp(), one.rows[end])
 
 
 def plot(runs: Sequence[Run], width: int = 100) -> str:

@@ -90,6 +90,18 @@ CRITERIA = (
         "adaptation.back", "the same: delay back to normal, the slowest change", AT_MOST, 60, "s", source=_ADAPTATION
     ),
     Criterion("adaptation.kept", "the same: share of rows that no merge refused", AT_LEAST, 1, source=_ADAPTATION),
+    Criterion(
+        "adaptation_orders.gain",
+        "a link cut to a third: constrained time of the worse other order, over nako's",
+        AT_LEAST,
+        1.5,
+        source=_ADAPTATION,
+    ),
+    Criterion("adaptation_orders.time", "the same: nako's over the better one's", AT_MOST, 1, source=_ADAPTATION),
+    Criterion("adaptation_orders.moves", "the same: moves, over the better one's", AT_MOST, 1, source=_ADAPTATION),
+    Criterion("adaptation_orders.delay", "the same: mean delay, over the better one's", AT_MOST, 1, source=_ADAPTATION),
+    Criterion("adaptation_orders.bytes", "the same: bytes, over the better one's", AT_MOST, 1, source=_ADAPTATION),
+    Criterion("adaptation_orders.right", "the same: no row is missing or twice", AT_LEAST, 1, source=_ADAPTATION),
     Criterion("placing.operator", "one operator placed over 1,000 sites", AT_MOST, 100, "ms", source=_ADAPTATION),
     Criterion("placing.query", "a query of 20 operators placed in one step", AT_MOST, 1000, "ms", source=_ADAPTATION),
     Criterion("parts.speedup", "a merge bound by one core: in two parts on two cores", AT_LEAST, 1.7, source=_PLANE),

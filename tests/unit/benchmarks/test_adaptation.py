@@ -7,7 +7,6 @@ import pytest
 from benchmarks.adaptation import (
     STREAMS,
     Change,
-    Delay,
     Run,
     born_rows,
     dropping_ratio,
@@ -15,6 +14,7 @@ from benchmarks.adaptation import (
     recovered_s,
     scenario,
 )
+from benchmarks.watching import Delay
 from selat.wan.scenario import LinkEvent, RateEvent, SiteEvent
 
 CHANGES = (Change("the rate", 0.0), Change("a link", 100.0))
