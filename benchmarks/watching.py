@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import selat
 from benchmarks.report import median
-from selat.errors import Detail
+from selat.errors import Detail, InvalidArgument
 from selat.local.errors import DevError
 
 EPOCH_S = 1.0
@@ -37,8 +38,8 @@ class Watched:
         self.reader.start()
 
     def read(self) -> None:
-        """Until the query is over."""
-        with self.query.results() as results:
+        """Until the query is over, or the client is closed because something else has gone wrong."""
+        with suppress(InvalidArgument), self.query.results() as results:
             for batch in results:
                 now_s = time.time()
                 for row in batch.batch.select(["e", "n"]).to_pylist():

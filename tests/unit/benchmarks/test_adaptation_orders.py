@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import argparse
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from benchmarks.adaptation_orders import LINK, TOPOLOGY
+from benchmarks import adaptation_orders
+from benchmarks.adaptation_orders import LINK, TOPOLOGY, TRIES, DisturbedError, _undisturbed
 from benchmarks.constrained import (
     BUSY,
     ORDERS,
@@ -22,6 +26,7 @@ from benchmarks.constrained import (
     wrong_windows,
 )
 from benchmarks.watching import Delay
+from selat.local.errors import DevError
 
 CALM = tuple(Delay(query, end_s, 1.0, 10) for query in QUERIES for end_s in range(-50, 100, 10))
 NEEDS = {query: Need(10_000.0, 1e6) for query in QUERIES}
@@ -56,7 +61,7 @@ def test_a_window_that_never_came_is_late_until_the_end() -> None:
 
 
 def test_rows_are_counted_window_by_window() -> None:
-    whole = [12] * 1000 + [BUSY + 1] * 500
+    whole = [1] * 18_500 + [BUSY + 1] * 500
     pages = {20: whole, 30: [20_000]}
     assert wrong_windows({"pages": pages, PAIR[1]: {20: [BUSY + 1] * 500}}) == ()
     assert wrong_windows({"visitors": {20: [20_001]}}) == ("visitors at 20 s",)
@@ -105,3 +110,24 @@ def test_the_report_has_each_round_and_what_went_wrong() -> None:
 def test_the_link_is_one_of_the_topology() -> None:
     assert set(LINK) <= set(SITES)
     assert all(f"{site}:" in TOPOLOGY for site in SITES)
+
+
+@pytest.mark.parametrize("disturbed", [0, TRIES - 1, TRIES])
+def test_a_play_in_which_something_moves_too_early_is_played_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disturbed: int
+) -> None:
+    roots: list[Path] = []
+
+    def played(root: Path, order: str, submitted: Sequence[str], times: argparse.Namespace) -> Play:
+        roots.append(root)
+        if len(roots) <= disturbed:
+            raise DisturbedError("m1 moved before the cut")
+        return play_of(order)
+
+    monkeypatch.setattr(adaptation_orders, "run", played)
+    if disturbed == TRIES:
+        with pytest.raises(DevError, match="moved before the cut"):
+            _undisturbed(tmp_path / "0", "slo", tuple(QUERIES), argparse.Namespace())
+    else:
+        assert _undisturbed(tmp_path / "0", "slo", tuple(QUERIES), argparse.Namespace()) == play_of("slo")
+    assert len(set(roots)) == min(disturbed + 1, TRIES)
