@@ -4,7 +4,7 @@
 
 Each site is a network namespace with an agent and a JVM of its own. All queries read all sites, and their merges are at
 the gateway, where results are read; so about as much of each crosses the link that is cut. They differ in their state:
-some 8 to 60 seconds of what comes in. In each round the queries are submitted in another order, the same for `nako`,
+some 3 to 60 seconds of what comes in. In each round the queries are submitted in another order, the same for `nako`,
 `first` and `slo`, which run in turn, each with a cluster of its own. `--settle` seconds pass before the cut, `--watch`
 seconds after it.
 
@@ -26,15 +26,16 @@ import selat
 from benchmarks.constrained import (
     CUT_TO,
     GATEWAY,
-    KEYS,
     LINK_MBIT_PER_S,
     ORDERS,
+    PAGES,
     PAIR,
     QUERIES,
     ROWS_PER_S,
     SITES,
     SLIDE_S,
     STREAM,
+    VISITORS,
     Move,
     Need,
     Play,
@@ -129,8 +130,8 @@ def _begin(client: selat.Client, submitted: Sequence[str]) -> dict[str, Watched]
     client.sql(
         f"CREATE STREAM {STREAM} (page BIGINT, visitor BIGINT, session BIGINT, seconds DOUBLE, scrolled DOUBLE, "
         "spent DOUBLE, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '1 second') WITH ('connector' = 'generator', "
-        f"'startup' = 'latest', 'rows_per_second' = '{FEW_ROWS_PER_S}', 'column.page' = 'uniform(1, {KEYS})', "
-        f"'column.visitor' = 'uniform(1, {KEYS})', 'column.session' = 'uniform(1, 1000000)') {places}"
+        f"'startup' = 'latest', 'rows_per_second' = '{FEW_ROWS_PER_S}', 'column.page' = 'uniform(1, {PAGES})', "
+        f"'column.visitor' = 'uniform(1, {VISITORS})', 'column.session' = 'uniform(1, 1000000)') {places}"
     )
     watched = {}
     for name in submitted:

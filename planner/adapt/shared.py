@@ -15,11 +15,12 @@ from planner.adapt.assign import Demand, assign, flows_of, overload
 from planner.adapt.costs import Cost
 from planner.adapt.cures import Cure
 from planner.adapt.diagnose import Cause, Finding
-from planner.adapt.model import Graph, Group, Role
+from planner.adapt.model import Graph, Group, Node, Role
 from planner.adapt.options import Action, Change, Option
 from planner.adapt.rates import Rates
 from planner.adapt.situation import Considered, View
 from planner.adapt.traffic import Look, demand_of
+from planner.graph.ids import TaskId
 
 
 def shared_target(graph: Graph, finding: Finding) -> Group | None:
@@ -43,7 +44,12 @@ def users(looks: Sequence[Look], group: Group) -> tuple[Look, ...]:
 
 def united(looks: Sequence[Look], group: Group) -> Look:
     """Return one look at all these queries, which counts as that of the operator's own query."""
-    nodes = {node.id: node for look in looks for node in look.graph.nodes}
+    nodes: dict[TaskId, Node] = {}
+    for graph in (look.graph for look in looks):
+        # Only the query that brought a task knows what can be done with it. What combines stays while queries share.
+        for node in graph.nodes:
+            if node.id not in nodes or node.id.query == graph.query:
+                nodes[node.id] = replace(node, partials=False)
     tasks = {name: one for look in looks for name, one in look.found.tasks.items()}
     channels = {edge: one for look in looks for edge, one in look.found.channels.items()}
     expected = {name: rate for look in looks for name, rate in look.expected.items()}

@@ -61,7 +61,7 @@ def test_a_window_that_never_came_is_late_until_the_end() -> None:
 
 
 def test_rows_are_counted_window_by_window() -> None:
-    whole = [1] * 18_500 + [BUSY + 1] * 500
+    whole = [4] * 3875 + [BUSY + 1] * 500
     pages = {20: whole, 30: [20_000]}
     assert wrong_windows({"pages": pages, PAIR[1]: {20: [BUSY + 1] * 500}}) == ()
     assert wrong_windows({"visitors": {20: [20_001]}}) == ("visitors at 20 s",)
