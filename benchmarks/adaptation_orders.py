@@ -26,6 +26,7 @@ import selat
 from benchmarks.constrained import (
     CUT_TO,
     GATEWAY,
+    LINK,
     LINK_MBIT_PER_S,
     ORDERS,
     PAGES,
@@ -56,14 +57,11 @@ from selat.wan.errors import WanError
 from selat.wan.links import LinkChange
 
 WAN = "orders"
-LINK = ("eu", "asia")
-"""It is cut."""
 TOPOLOGY = f"""
 gateway: {GATEWAY}
 sites: {{asia: {{slots: 12}}, eu: {{slots: 6}}, sa: {{slots: 6}}, us: {{slots: 6}}}}
 default_link: {{bandwidth: {LINK_MBIT_PER_S:g}Mbit/s, latency: 40ms}}
 """
-
 FEW_ROWS_PER_S = 20
 """While queries start: so no rows wait that would have them moved before the cut."""
 RATE_HOLDS_S = 2.0
@@ -94,7 +92,8 @@ def run(root: Path, order: str, submitted: Sequence[str], times: argparse.Namesp
         say(f"order {order}: {', '.join(watched)} run")
         wait_for_windows(watched)
         at.client.alter(STREAM, {"rows_per_second": str(ROWS_PER_S)})
-        full_s = time.time() + RATE_HOLDS_S
+        time.sleep(RATE_HOLDS_S)
+        full_s = time.time()
         needs = _needs(watched, times.settle)
         if early := at.client.moves():
             raise DisturbedError(f"{early[0].stage} of {early[0].query_id} moved before the cut")
@@ -104,11 +103,10 @@ def run(root: Path, order: str, submitted: Sequence[str], times: argparse.Namesp
         moves = _followed(at.client, watched, begin_s, times.watch)
         end_s = time.time() - begin_s
         size = sum(between(before, link_bytes(at.client.sites())).values())
-        delays = tuple(delays_of(watched, begin_s))
-        counts = {name: _counts(one, begin_s, full_s + QUERIES[name].window_s) for name, one in watched.items()}
         end(watched)
-    all_delays = to_the_end(delays, SLIDE_S, end_s)
-    return Play(order, tuple(submitted), end_s, all_delays, size, moves, wrong_windows(counts), needs)
+    counts = {name: _counts(one, begin_s, full_s + QUERIES[name].window_s) for name, one in watched.items()}
+    delays = to_the_end(tuple(delays_of(watched, begin_s)), SLIDE_S, end_s)
+    return Play(order, tuple(submitted), end_s, delays, size, moves, wrong_windows(counts), needs)
 
 
 def _undisturbed(root: Path, order: str, submitted: Sequence[str], times: argparse.Namespace) -> Play:

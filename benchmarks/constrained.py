@@ -15,6 +15,8 @@ from evidence.criteria import Finding
 
 SITES = ("asia", "eu", "sa", "us")
 GATEWAY = SITES[0]
+LINK = ("eu", GATEWAY)
+"""It is cut."""
 ORDERS = ("nako", "first", "slo")
 CUT_TO = 1 / 3
 LINK_MBIT_PER_S = 1.05
@@ -161,10 +163,10 @@ def covered_s(spans: Sequence[tuple[float, float]]) -> float:
 
 def to_the_end(delays: Sequence[Delay], every_s: float, end_s: float) -> tuple[Delay, ...]:
     """With the windows that had ended by the end of a run and not come: as late as they are then, without rows."""
-    found = list(delays)
+    found = [one for one in delays if one.end_s + one.delay_s <= end_s]
     for query in dict.fromkeys(one.query for one in delays):
-        known = {round(one.end_s, 3) for one in delays if one.query == query}
-        window_s = max(known) % every_s
+        known = {round(one.end_s, 3) for one in found if one.query == query}
+        window_s = next(one.end_s for one in delays if one.query == query) % every_s
         # One that has just ended is not missed yet.
         while window_s <= end_s - every_s:
             if round(window_s, 3) not in known:
@@ -225,8 +227,8 @@ def parts_of(plays: Sequence[Play]) -> list[str]:
     return [
         f"Four sites in namespaces, {ROWS_PER_S:,} rows/s at each, five queries over all of them whose merges are at "
         f"the gateway, {GATEWAY}; results come every {SLIDE_S} s. Links carry {LINK_MBIT_PER_S:g} Mbit/s, and the one "
-        f"from eu to {GATEWAY} a third of that from second 0 on. {plays[0].end_s:.0f} s are looked at. Means over the "
-        "rounds, and each round:",
+        f"from {LINK[0]} to {LINK[1]} a third of that from second 0 on. {plays[0].end_s:.0f} s are looked at. Means "
+        "over the rounds, and each round:",
         _by_order(plays),
         "*Constrained*: for how long results were missing that should have been there for longer than is normal (twice "
         "the median before the cut, and two epochs); the mean over the queries. *Delay*: from a window's end to its "

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks import adaptation_orders
-from benchmarks.adaptation_orders import LINK, TOPOLOGY, TRIES, DisturbedError, _undisturbed
+from benchmarks.adaptation_orders import TOPOLOGY, TRIES, DisturbedError, _undisturbed
 from benchmarks.constrained import (
     BUSY,
+    LINK,
     ORDERS,
     PAIR,
     QUERIES,
@@ -55,6 +56,8 @@ def test_spans_are_counted_once_and_none_backwards() -> None:
 
 def test_a_window_that_never_came_is_late_until_the_end() -> None:
     delays = [Delay("pages", end_s, 1.0, 10) for end_s in (-17.5, -7.5, 2.5)]
+    # It came when nobody counted any more.
+    delays.append(Delay("pages", 22.5, 17.6, 10))
     found = to_the_end(delays, 10, 40.0)
     # The one that ends at 32.5 s is not missed yet.
     assert [(one.end_s, one.delay_s, one.rows) for one in found[3:]] == [(12.5, 27.5, 0), (22.5, 17.5, 0)]
