@@ -56,11 +56,13 @@ def _late_s(stage: Stage | None, running: Running, one: Deployed) -> float | Non
     """Return how long the windows of a merge are open; None where it cannot begin in the middle of its inputs."""
     if stage is None or stage.merge is None or one.vertex.kind is not VertexKind.MERGE:
         return None
-    return None if running.reads(one.id, VertexKind.TABLE) else stage.merge.window.total_seconds()
+    if stage.merge.sessions is not None or running.reads(one.id, VertexKind.TABLE):
+        return None
+    return stage.merge.window.total_seconds()
 
 
 def _takes_partials(stage: Stage) -> bool:
     merge = stage.merge
-    if merge is None:
+    if merge is None or merge.sessions is not None:
         return False
     return all(view.combine_sql for view in merge.views) if merge.views else bool(merge.combine_sql)

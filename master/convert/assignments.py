@@ -12,8 +12,9 @@ from master.convert.functions import function_to_proto
 from master.convert.relations import column_to_proto, relation_to_proto
 from master.records.specs import ChannelInput, HandOver, ResultsLimit, TakeOver, TaskSpec, VersionedAssignment
 from planner.graph.ids import TaskId
-from planner.graph.plan import Merge, Split
+from planner.graph.plan import Merge, Sessions, Split
 from planner.values.adapting import Degrade, Degrading
+from planner.values.names import WINDOW_END
 from planner.values.stages import StageKind
 from selat.v1 import site_pb2
 
@@ -146,7 +147,7 @@ def _input_to_proto(item: ChannelInput) -> site_pb2.ChannelInput:
 def _merge_to_proto(merge: Merge) -> site_pb2.MergeSpec:
     shifted = merge.offset or merge.cumulates or merge.months or (merge.panes and merge.pane != merge.period)
     return site_pb2.MergeSpec(
-        window_column="" if merge.panes or shifted else merge.window_column,
+        window_column="" if merge.panes or shifted or merge.sessions else merge.window_column,
         window_us=duration_us(merge.window),
         combine_sql=merge.combine_sql,
         slide_us=duration_us(merge.slide) if merge.slide else 0,
@@ -159,6 +160,7 @@ def _merge_to_proto(merge: Merge) -> site_pb2.MergeSpec:
         ranges=[site_pb2.RangeResult(view=found.view, sql=found.sql) for found in merge.ranges],
         over_ranges_sql=merge.over_ranges_sql,
         shifted=_shifted(merge) if shifted else None,
+        sessions=_sessions(merge, merge.sessions) if merge.sessions else None,
     )
 
 
@@ -170,3 +172,7 @@ def _shifted(merge: Merge) -> site_pb2.ShiftedWindows:
         cumulates=merge.cumulates,
         months=merge.months,
     )
+
+
+def _sessions(merge: Merge, sessions: Sessions) -> site_pb2.Sessions:
+    return site_pb2.Sessions(start_column=merge.window_column, end_column=WINDOW_END, keys=sessions.keys)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from master.planning.settings import Settings
+from master.planning.settings import Settings, check_start
 from master.planning.submission import Planned
 from master.queries.forms import KnownForms
 from master.queries.registry import QueryRegistry
@@ -48,7 +48,9 @@ class Deployer:
 
         Raises:
             PlacementError: no site that is alive can take a task.
+            InvalidRequestError: as `check_start`.
         """
+        check_start(settings, planned.plan)
         parts, plan = self._parts, planned.plan
         if settings.sharing is Sharing.NET or not known(plan):
             return Change(parts.queries.snapshots.version, plan, None, placed_alone(plan, query))

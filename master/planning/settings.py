@@ -11,6 +11,7 @@ from master.base.errors import InvalidRequestError
 from master.views.outcomes import Rows
 from planner.batch import BatchOptions, Policy
 from planner.graph.batchoptions import KeyFilters
+from planner.graph.plan import PhysicalPlan, has_sessions
 from planner.sharing.deployment import Start
 from planner.sharing.modes import Sharing
 from planner.sql.intervals import parse_interval
@@ -84,6 +85,17 @@ def merge_parts(settings: Settings) -> int:
             ids={"setting": "merge_parallelism"},
         )
     return settings.merge_parallelism
+
+
+def check_start(settings: Settings, plan: PhysicalPlan) -> None:
+    """Raises InvalidRequestError when a query of sessions may begin in the middle of a source's rows: a session may
+    have begun before."""
+    if has_sessions(plan.stages) and settings.start is not Start.HISTORY:
+        raise InvalidRequestError(
+            f"sessions do not go together with sharing_start = {settings.start.value}",
+            hint=f"SET sharing_start = '{Start.HISTORY.value}'",
+            ids={"setting": "sharing_start"},
+        )
 
 
 def degrades(settings: Settings) -> Degrading | None:

@@ -8,6 +8,7 @@ from master.base.errors import HandoverRefusedError
 from master.queries.lineages import Lineages
 from master.reconcile.parts import JobParts
 from planner.graph.ids import TaskId
+from planner.graph.plan import has_sessions
 from planner.handover.refusals import Around, Move, refusal
 from planner.sharing.running import Deployed
 from planner.sharing.vertices import VertexKind
@@ -65,12 +66,17 @@ class Surroundings:
                 alone=alone,
                 beside_source=running.reads(one.id, VertexKind.SOURCE),
                 reads_table=running.reads(one.id, VertexKind.TABLE),
+                of_sessions=self._has_sessions(one),
                 versions=self._of_other_versions({running.site(name) for name in (*beside, one.id)} | {to_site}),
             )
         )
         if found is not None:
             message, hint = found
             raise HandoverRefusedError(message, hint=hint, ids={"task": str(one.id), "site": to_site})
+
+    def _has_sessions(self, one: Deployed) -> bool:
+        stages = self._parts.queries.get(one.id.query).plan.stages
+        return has_sessions(stage for stage in stages if stage.id == one.id.stage)
 
     def _joining(self, place: TaskId) -> frozenset[TaskId]:
         """Return the places whose queries are about to share a task."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -10,21 +11,36 @@ from planner.bind.calls import checked_call
 from planner.bind.scope import Member, Scope, resolve, unknown_column
 from planner.bind.settled import settle_calls
 from planner.bind.windowkeys import CALENDAR, CUMULATIVE, WINDOW_FIELDS, Windows
-from planner.functions.traits import CUMULATE, TIME_UNIT_FUNCTIONS, WINDOW, WINDOWS
-from planner.graph.expressions import enclosed, first_of, is_aggregate, placed, replace_each
+from planner.bind.windowkeys import SESSION as SESSION_PART
+from planner.functions.traits import CUMULATE, SESSION, TIME_UNIT_FUNCTIONS, WINDOW, WINDOWS
+from planner.graph.expressions import (
+    enclosed,
+    first_aggregate,
+    first_of,
+    is_aggregate,
+    placed,
+    replace_each,
+    unqualified,
+)
 from planner.sql.dialect import exp, offset_of, parts_of, render
 from planner.sql.intervals import format_interval, format_windows, pane_of, parse_interval
 from planner.sql.refusals import check_unit, function_name, refuse
 from planner.sql.wholeforms import over_tables
 from planner.values.errors import UnknownColumnError
 
+_MONTHS = re.compile(r"(?i)\b\d+'?\s+(month|year|quarter)s?\b")
 WINDOW_FORM = "window(ts, '10 seconds')"
 MAX_PANES_OF_A_WINDOW = 1000
+UNKNOWN_GAP = timedelta(minutes=1)
+"""What estimates take for the gap of sessions where each row has one of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The window of GROUP BY or of a join of streams: one of this length begins every `slide`."""
+    """The window of GROUP BY or of a join of streams: one of this length begins every `slide`.
+
+    A session has no length of its own: `length` and `slide` are its gap.
+    """
 
     node: exp.Expr
     """The canonical call; equal calls are equal nodes."""
@@ -46,11 +62,32 @@ class Window:
         return function_name(self.node) == CUMULATE
 
     @property
+    def is_session(self) -> bool:
+        """Return whether the rows of a key say themselves when a window begins and ends."""
+        return function_name(self.node) == SESSION
+
+    @property
+    def gap(self) -> exp.Expr:
+        """Return the gap of sessions: a text, or an expression of the row."""
+        gap: exp.Expr = self.node.expressions[1]
+        return gap
+
+    @property
+    def gap_words(self) -> str:
+        """Return the gap of sessions, for people."""
+        return self.gap.name if isinstance(self.gap, exp.Literal) else render(unqualified(self.gap))
+
+    @property
+    def name(self) -> str:
+        """Return the name under which a query can mean it without writing the call again."""
+        return SESSION if self.is_session else WINDOW
+
+    @property
     def part(self) -> str:
         """Return what `node` is of the window, as `Windows` says it."""
         if function_name(self.node) not in WINDOWS:
             return CALENDAR
-        return CUMULATIVE if self.cumulates else ""
+        return CUMULATIVE if self.cumulates else SESSION_PART if self.is_session else ""
 
     @property
     def view(self) -> str:
@@ -78,12 +115,14 @@ class Window:
     @property
     def words(self) -> str:
         """Length, slide and offset, for people."""
+        if self.is_session:
+            return f"sessions with a gap of {self.gap_words}"
         return format_windows(self.length, self.slide, self.offset, cumulates=self.cumulates, months=self.months)
 
     def like(self, other: Window) -> bool:
         """Whether windows of both begin and end at the same instants."""
-        own = (self.length, self.slide, self.offset, self.cumulates, self.months)
-        return own == (other.length, other.slide, other.offset, other.cumulates, other.months)
+        own = (self.length, self.slide, self.offset, self.cumulates, self.months, self.is_session)
+        return own == (other.length, other.slide, other.offset, other.cumulates, other.months, other.is_session)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,36 +201,40 @@ class Binder:
             return _fields(enclosed(alias), parts)
         if found is not None:
             return found
-        if self._has_named_window and parts[0].name.lower() == WINDOW:
+        if self._is_named_window(parts):
             return self._window_field(column, parts)
         raise unknown_column(self.scope, parts, usable)
 
     def _is_other_window(self, found: exp.Expr, parts: list[exp.Identifier]) -> bool:
         """Whether a column is called `window`, and is not the window."""
-        named = self._has_named_window and len(parts) == 1 and parts[0].name.lower() == WINDOW
+        named = self._is_named_window(parts) and len(parts) == 1
         return named and self.window is not None and found.unnest() != self.window.node
 
-    @property
-    def _has_named_window(self) -> bool:
-        """Return whether `window` means the window that the query groups by."""
-        return self.window is not None and self.window.part != CALENDAR
+    def _is_named_window(self, parts: list[exp.Identifier]) -> bool:
+        """Return whether a name, such as `window`, may mean the window that the query groups by."""
+        window = self.window
+        return window is not None and window.part != CALENDAR and parts[0].name.lower() == window.name
 
     def _window_field(self, column: exp.Column, parts: list[exp.Identifier]) -> exp.Expr:
         assert self.window is not None
         if len(parts) > 2 or (len(parts) == 2 and parts[1].name.lower() not in WINDOW_FIELDS):
             raise refuse(
-                column, self.scope.source, "a window has the fields start and end", "window.start, window.end."
+                column,
+                self.scope.source,
+                "a window has the fields start and end",
+                f"{self.window.name}.start, {self.window.name}.end.",
             )
         node = self.window.node.copy()
         node.meta.update(start=parts[0].meta.get("start", 0), end=parts[-1].meta.get("end", 0))
         return _fields(node, parts)
 
     def _ambiguous_window(self, part: exp.Identifier) -> UnknownColumnError:
+        name = part.name.lower()
         return UnknownColumnError(
-            "window is ambiguous: a column has this name too",
+            f"{name} is ambiguous: a column has this name too",
             position=self.scope.source.position(part.meta.get("start", 0)),
             found=part.name,
-            hint=f"For the window write {WINDOW_FORM}; for the column, its relation in front.",
+            hint=f"For the window write {name}(ts, '10 seconds'); for the column, its relation in front.",
         )
 
     def _check_star(self, star: exp.Star) -> None:
@@ -227,6 +270,8 @@ def window_of(call: exp.Expr, scope: Scope) -> Window:
     source = scope.source
     if function_name(call) == CUMULATE:
         return _cumulative(call, scope)
+    if function_name(call) == SESSION:
+        return _session(call, scope)
     form = f"window({scope.stream.relation.event_time}, '10 seconds')"
     if len(arguments) not in (2, 3, 4):
         message = "window needs a length" if len(arguments) < 2 else "window has a length, a slide and an offset"
@@ -275,6 +320,36 @@ def any_event_time_of(scope: Scope) -> exp.Expr:
     return first_of([event_time_of(stream) for stream in scope.streams])
 
 
+def _session(call: exp.Expr, scope: Scope) -> Window:
+    """The sessions that a `session_window(...)` call means."""
+    arguments, source = call.expressions, scope.source
+    form = f"{SESSION}({scope.stream.relation.event_time}, '10 minutes')"
+    if len(arguments) != 2:
+        raise refuse(call, source, f"{SESSION} has a gap", f"{form} is possible.")
+    stream = _stream_of(call, scope, form)
+    length = _literal_length(arguments[1]) if isinstance(arguments[1], exp.Literal) else None
+    gap = _gap(arguments[1], call, scope, form) if not length else exp.Literal.string(format_interval(length))
+    node = exp.Anonymous(this=SESSION, expressions=[event_time_of(stream), gap])
+    return Window(node, length or UNKNOWN_GAP, length or UNKNOWN_GAP)
+
+
+def _gap(argument: exp.Expr, call: exp.Expr, scope: Scope, form: str) -> exp.Expr:
+    """The gap of a row, marked so that binding it again leaves it as it is."""
+    texts = (node.sql() for node in argument.find_all(exp.Literal, exp.Interval))
+    if isinstance(argument, exp.Literal | exp.Interval | exp.Neg) or any(map(_MONTHS.search, texts)):
+        message = "the gap must be a text of fixed length, and longer than nothing"
+        raise refuse(_at(argument, call), scope.source, message, f"{form} is possible.")
+    bound = placed(Binder(scope).bind(argument), None)
+    inner = first_aggregate(bound) or next((c for c in bound.walk() if function_name(c) in WINDOWS), None)
+    if inner is not None or bound.find(exp.Column) is None:
+        message = "the gap must be a text of fixed length, or an expression of the row"
+        hint = f"{form} is possible, or CASE WHEN ... THEN '5 minutes' ELSE '1 hour' END in the place of the gap."
+        raise refuse(_at(argument, call), scope.source, message, hint)
+    for column in bound.find_all(exp.Column):
+        column.meta["bound"] = True
+    return bound
+
+
 def _stream_of(call: exp.Expr, scope: Scope, form: str) -> Member:
     """The stream whose event time is the first argument of a window call."""
     first = column = call.expressions[0]
@@ -284,7 +359,10 @@ def _stream_of(call: exp.Expr, scope: Scope, form: str) -> Member:
     if stream is None:
         at = first if offset_of(first) is not None else call
         raise refuse(
-            at, scope.source, "window must be on the stream's event-time column", _event_time_hint(scope, form)
+            at,
+            scope.source,
+            f"{function_name(call)} must be on the stream's event-time column",
+            _event_time_hint(scope, form),
         )
     return stream
 

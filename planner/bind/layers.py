@@ -18,6 +18,7 @@ from planner.bind.outputs import bind_outputs
 from planner.bind.rollup import bind_rollup, rolled_up
 from planner.bind.scope import Member, Scope
 from planner.bind.selects import Layer, Rollup, StreamSelect, WindowRows
+from planner.bind.sessions import check_over_sessions
 from planner.bind.topk import bind_top_k
 from planner.bind.windowkeys import Windows, part_of_window
 from planner.bind.windowparts import start_within, with_window
@@ -38,7 +39,8 @@ GROUP_HINT = "Select the window in the sub-query, and group by it here as well: 
 def window_columns(query: StreamSelect) -> Mapping[str, str]:
     """The result columns that are the window, its start or its end, as `Layer.windows` says it."""
     window = query.inner or query.window
-    windows: Windows = {} if window is None else {window.node: window.part}
+    # Rows of sessions have nothing in common by which rows of other queries would close with them.
+    windows: Windows = {} if window is None or window.is_session else {window.node: window.part}
     if query.layers:
         windows = query.layers[-1].windows
     found = {output.name: part_of_window(output.expression, windows) for output in query.columns}
@@ -71,6 +73,7 @@ def with_layer(
         UnsupportedSqlError, UnknownColumnError, InvalidExpressionError: with their place.
     """
     first, source = queries[0], scope.source
+    check_over_sessions(select, scope, queries)
     if len(first.layers) == MAX_LAYERS:
         raise refuse(
             select, source, f"more than {MAX_LAYERS} queries over one another are not possible", "Write fewer."

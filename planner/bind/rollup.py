@@ -16,7 +16,7 @@ from planner.bind.selects import Rollup, StreamSelect, UnionInput
 from planner.bind.topk import TopK
 from planner.bind.windowkeys import CALENDAR, Windows, part_of_window
 from planner.bind.windowparts import start_within, with_window
-from planner.functions.traits import CUMULATE, WINDOW, WINDOWS
+from planner.functions.traits import CUMULATE, SESSION, WINDOW, WINDOWS
 from planner.sql.blocks import block_nodes
 from planner.sql.dialect import exp, offset_of, parts_of
 from planner.sql.intervals import format_interval
@@ -51,6 +51,9 @@ def _rollup(call: exp.Expr, scope: Scope, windows: Windows, below: StreamSelect)
     inner = below.window
     assert inner is not None
     arguments, source = call.expressions, scope.source
+    if function_name(call) == SESSION:
+        message = "sessions over the rows of windows are not possible yet"
+        raise refuse(call, source, message, "Group the stream itself by session_window(ts, '10 minutes').")
     if function_name(call) == CUMULATE:
         raise refuse(call, source, "cumulative windows over the rows of windows are not possible yet", FORM)
     column = arguments[0] if arguments else call

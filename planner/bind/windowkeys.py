@@ -11,6 +11,9 @@ WINDOW_FIELDS = ("start", "end")
 CUMULATIVE = "cumulative"
 """A cumulative window. Others begin with it, so its start says nothing, and its end says which one it is."""
 
+SESSION = "session"
+"""A session. With the keys, its start or its end says which one it is; rows of other sessions close at other times."""
+
 CALENDAR = "calendar"
 """A value that is the same for all rows of the window, and differs from those of other windows."""
 
@@ -25,4 +28,4 @@ def part_of_window(node: exp.Expr, windows: Windows) -> str | None:
         return windows[bare]
     field = bare.name.lower() if isinstance(bare, exp.Dot) else ""
     whole = windows.get(bare.this.unnest()) if field in WINDOW_FIELDS else None
-    return field if whole == "" or (whole == CUMULATIVE and field == WINDOW_FIELDS[1]) else None
+    return field if whole in ("", SESSION) or (whole == CUMULATIVE and field == WINDOW_FIELDS[1]) else None

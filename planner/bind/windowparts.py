@@ -7,17 +7,30 @@ from datetime import timedelta
 from planner.bind.binder import Window
 from planner.bind.windowkeys import CALENDAR, WINDOW_FIELDS
 from planner.graph.expressions import with_children
-from planner.sql.dialect import exp
+from planner.sql.dialect import exp, name_node
 from planner.values.months import UNITS
+from planner.values.names import WINDOW_END
 
 
 def window_part(node: exp.Expr, window: Window, start: exp.Expr) -> exp.Expr | None:
     """The window or its start or end, made of its start; None for any other expression."""
     bare = node.unnest()
+    if window.is_session:
+        return _session_part(bare, window, start)
     if bare == window.node:
         return _of_start(window, start) if window.part == CALENDAR else _window_struct(window, start)
     if isinstance(bare, exp.Dot) and bare.this.unnest() == window.node:
         return window_start(window, start) if bare.name.lower() == WINDOW_FIELDS[0] else _window_end(window, start)
+    return None
+
+
+def _session_part(bare: exp.Expr, window: Window, start: exp.Expr) -> exp.Expr | None:
+    """The session or its start or end, of two columns."""
+    end = exp.Column(this=name_node(WINDOW_END))
+    if bare == window.node:
+        return _struct(start.copy(), end)
+    if isinstance(bare, exp.Dot) and bare.this.unnest() == window.node:
+        return start.copy() if bare.name.lower() == WINDOW_FIELDS[0] else end
     return None
 
 
@@ -68,9 +81,12 @@ def _later(instant: exp.Expr, by: timedelta) -> exp.Expr:
 
 
 def _window_struct(window: Window, start: exp.Expr) -> exp.Expr:
-    begins = window_start(window, start)
-    ends = [exp.Literal.string("start"), begins, exp.Literal.string("end"), _window_end(window, start)]
-    return exp.Anonymous(this="named_struct", expressions=ends)
+    return _struct(window_start(window, start), _window_end(window, start))
+
+
+def _struct(begins: exp.Expr, ends: exp.Expr) -> exp.Expr:
+    fields = [exp.Literal.string("start"), begins, exp.Literal.string("end"), ends]
+    return exp.Anonymous(this="named_struct", expressions=fields)
 
 
 def with_window(node: exp.Expr, window: Window, start: exp.Expr) -> exp.Expr:

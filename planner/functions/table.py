@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from planner.functions.traits import AGGREGATES, OTHER_WINDOWS, RANKS, WINDOW, words
+from planner.functions.traits import AGGREGATES, OTHER_WINDOWS, RANKS, SESSION, WINDOW, words
 
 ALLOWED: Mapping[str, frozenset[str]] = {
     "aggregates": AGGREGATES,
-    "windows and ranks": frozenset((WINDOW, *RANKS)) | words("cume_dist lag lead nth_value ntile percent_rank"),
+    "windows and ranks": frozenset((WINDOW, SESSION, *RANKS))
+    | words("cume_dist lag lead nth_value ntile percent_rank"),
     "conditions": words("""
         and assert_true between case coalesce equal_null if ifnull in isnan isnotnull isnull nanvl not nullif nullifzero
         nvl nvl2 or raise_error when zeroifnull
@@ -109,7 +110,7 @@ REFUSED: Mapping[str, frozenset[str]] = {
         xpath_short xpath_string
         """),
     "its key would appear in plans and logs": words("aes_decrypt try_aes_decrypt"),
-    "only window(ts, '10 seconds') and its fields start and end make windows": frozenset(OTHER_WINDOWS),
+    "windows have the fields start and end alone": frozenset(OTHER_WINDOWS),
     "it returns a table": words("range"),
     "names must be written out": words("identifier"),
     "it has not been tested with Selat": words("counter_diff"),

@@ -18,7 +18,10 @@ WINDOW = "window"
 CUMULATE = "cumulate_window"
 """Selat's own: windows that begin together and end one step after the other. Spark never sees it."""
 
-WINDOWS = (WINDOW, CUMULATE)
+SESSION = "session_window"
+"""Sessions of a key: rows that follow one another within a gap."""
+
+WINDOWS = (WINDOW, CUMULATE, SESSION)
 
 TOTAL_SCALARS = words("window named_struct struct upper lower length least greatest")
 """Some of those that have a value for any argument, and do not fail."""
@@ -56,4 +59,4 @@ BARE_NOT_REPEATABLE = words(
 )
 """Those that are written without brackets as well."""
 
-OTHER_WINDOWS = frozenset(("session_window", "window_time"))
+OTHER_WINDOWS = frozenset(("window_time",))

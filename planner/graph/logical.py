@@ -42,6 +42,8 @@ class Windows:
     offset: timedelta = timedelta(0)
     cumulates: bool = False
     months: int = 0
+    gap: str = ""
+    """Of sessions, which have no length of their own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,6 +146,9 @@ class PartialAggregate:
     """One for each partial, over columns of the input."""
     bins: tuple[str, ...] = ()
     """Keys by whose hash a group's bin is made; none: groups have no bins."""
+    session: Expression | None = None
+    """Groups are sessions: the call that makes them of columns of the input. Of the keys, the first two, their start
+    and end, are no columns of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,16 @@ class RangeResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Sessions:
+    """Rows of a MERGE are of sessions, which end where they say themselves; those of a key that touch are one."""
+
+    keys: tuple[str, ...]
+    """Columns of the keys."""
+    gap: str
+    """The gap, for people."""
+
+
+@dataclass(frozen=True, slots=True)
 class Merge:
     """How a MERGE stage treats its input: rows wait until their window closes."""
 
@@ -105,6 +115,8 @@ class Merge:
     months: int = 0
     """A window is so many calendar months; 0: it has one length. `window` is the length of the longest, and what stands
     for a window in `window_column` is so long before its end."""
+    sessions: Sessions | None = None
+    """None: rows are of windows. Else `window` is the gap, or stands for gaps that differ from row to row."""
 
     @property
     def period(self) -> timedelta:
@@ -181,6 +193,11 @@ def find_stage(stages: Iterable[Stage], stage_id: str) -> Stage:
         if stage.id == stage_id:
             return stage
     raise KeyError(stage_id)
+
+
+def has_sessions(stages: Iterable[Stage]) -> bool:
+    """Return whether a MERGE of these closes sessions."""
+    return any(stage.merge is not None and stage.merge.sessions is not None for stage in stages)
 
 
 def client_site(plan: DraftPlan | PhysicalPlan) -> str:

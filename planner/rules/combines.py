@@ -32,7 +32,12 @@ def with_combines(draft: DraftPlan, tree: Tree = FLAT) -> DraftPlan:
         tree: which sites send to another site, not to the merge; ways of sites without partials are left out.
     """
     stages: list[Stage] = []
+    notes: list[str] = []
     for stage in draft.stages:
+        if stage.merge is not None and stage.merge.sessions is not None:
+            notes.append(
+                f"{stage.id}: sites do not combine its partials, for nothing says when a session is whole there"
+            )
         inputs: list[StageInput] = []
         for item, combine in _inputs(draft, stage):
             if combine is None:
@@ -43,12 +48,14 @@ def with_combines(draft: DraftPlan, tree: Tree = FLAT) -> DraftPlan:
             inputs += [StageInput(last, item.view) for last in made.last()]
             stages += made.stages
         stages.append(replace(stage, inputs=tuple(inputs)))
-    return replace(draft, stages=tuple(stages))
+    return replace(draft, stages=tuple(stages), notes=(*draft.notes, *notes))
 
 
 def _inputs(draft: DraftPlan, stage: Stage) -> Iterator[tuple[StageInput, CombinePartials | None]]:
     """The inputs of a stage; those that are partials of a SOURCE with what makes fewer of them."""
     merge = stage.merge if stage.kind is StageKind.MERGE else None
+    if merge is not None and merge.sessions is not None:
+        merge = None
     by_view: dict[str, Operator | None] = {}
     if merge is not None:
         by_view = {view.view: view.combine for view in merge.views} or {INPUT_VIEW: merge.combine}

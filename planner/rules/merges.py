@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from planner.bind.selects import StreamSelect, UnionInput, always_there
 from planner.graph.operators import Named, Operator, Project, Scan, UnionAll
-from planner.graph.plan import Merge, MergeView, Stage, StageInput
+from planner.graph.plan import Merge, MergeView, Sessions, Stage, StageInput
 from planner.rules.joinedrows import JoinedRows
 from planner.rules.split import Split, column, split_aggregates
 from planner.rules.stages import Stages, add_source
@@ -34,6 +34,7 @@ def add_merge(plan: Stages, query: StreamSelect) -> str:
         offset=window.offset,
         cumulates=window.cumulates,
         months=window.months,
+        sessions=Sessions(parts.keys, window.gap_words) if window.is_session else None,
     )
     if len(parts.views) > 1:
         merge = replace(merge, views=parts.views)
@@ -53,6 +54,8 @@ class _MergeParts:
     body: Operator
     inputs: tuple[StageInput, ...]
     views: tuple[MergeView, ...]
+    keys: tuple[str, ...]
+    """Columns of the keys, besides the window."""
 
 
 def _merge_parts(plan: Stages, query: StreamSelect, view: str) -> _MergeParts:
@@ -80,7 +83,9 @@ def _merge_parts(plan: Stages, query: StreamSelect, view: str) -> _MergeParts:
         joined[join.member.view] = parts.body
         inputs += parts.inputs
         views += [replace(v, required=v.required and join.member.view in there) for v in parts.views]
-    return _MergeParts(split.merge(_together(partials, split), joined), tuple(inputs), tuple(views))
+    return _MergeParts(
+        split.merge(_together(partials, split), joined), tuple(inputs), tuple(views), split.splitter.keys
+    )
 
 
 def _together(partials: Sequence[Operator], split: Split) -> Operator:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from planner.bind import topk as bound
@@ -13,7 +13,7 @@ from planner.bind.selects import Select, StreamSelect
 from planner.bind.windowkeys import WINDOW_FIELDS
 from planner.bind.windowparts import pane_start, window_part
 from planner.functions.aggregates import MERGEABLE
-from planner.functions.traits import RANKS
+from planner.functions.traits import RANKS, SESSION
 from planner.graph.aggregates import Call, split_call
 from planner.graph.expressions import arguments_of, is_aggregate, is_distinct, ordered_by, ties, with_children
 from planner.graph.operators import (
@@ -33,9 +33,13 @@ from planner.graph.operators import (
 from planner.rules.groupingsets import SET_COLUMN, expanded, grouping
 from planner.sql.dialect import exp, name_node
 from planner.sql.refusals import GROUPING_FUNCTIONS, function_name
-from planner.values.names import WINDOW_START
+from planner.values.names import WINDOW_END, WINDOW_START
 
 KEPT = "kept"
+AT = "_at"
+"""Where groups are sessions, the column of a row's event time."""
+GAP = "_gap"
+"""The column of a row's gap, where it is an expression."""
 MERGED = "merged"
 
 
@@ -150,7 +154,8 @@ class Split:
     @property
     def groups(self) -> tuple[str, ...]:
         """Columns of the groups: the start of the window and the keys."""
-        return (WINDOW_START, *self.splitter.keys)
+        session = self.query.window is not None and self.query.window.is_session
+        return (WINDOW_START, *([WINDOW_END] if session else []), *self.splitter.keys)
 
     @property
     def partials(self) -> tuple[Partial, ...]:
@@ -167,18 +172,35 @@ class Split:
                 ordered. False: they are made where they are merged, of the rows of closed windows.
         """
         window, *others = self.read
+        named = [Named(name, change(node)) for node, name in zip(others, self.names, strict=True)]
+        if self.query.window is not None and self.query.window.is_session:
+            return self._sessions(rows, change(window), named)
         start: exp.Expr = exp.Dot(this=window.copy(), expression=name_node(WINDOW_FIELDS[0]))
         if sent:
             assert self.query.window is not None
             start = pane_start(self.query.window)
-        items = [Named(WINDOW_START, change(start))]
-        items += [Named(name, change(node)) for node, name in zip(others, self.names, strict=True)]
         return PartialAggregate(
-            Alias(Project(rows, tuple(items)), KEPT),
+            Alias(Project(rows, (Named(WINDOW_START, change(start)), *named)), KEPT),
             self.groups,
             self.partials,
             tuple(self.splitter.partials),
             self.splitter.keys if sent else (),
+        )
+
+    def _sessions(self, rows: Operator, window: exp.Expr, named: Sequence[Named]) -> PartialAggregate:
+        """Partials of the sessions that these rows have among themselves."""
+        time, gap = window.expressions
+        items = [Named(AT, time)]
+        if not isinstance(gap, exp.Literal):
+            items.append(Named(GAP, gap))
+            gap = column(GAP)
+        return PartialAggregate(
+            Alias(Project(rows, (*items, *named)), KEPT),
+            self.groups,
+            self.partials,
+            tuple(self.splitter.partials),
+            self.splitter.keys,
+            session=exp.Anonymous(this=SESSION, expressions=[column(AT), gap.copy()]),
         )
 
     def columns(self) -> tuple[str, ...]:

@@ -150,4 +150,5 @@ def _layer(layer: Layer, rows: LogicalOperator) -> LogicalOperator:
 
 
 def _windows(window: Window) -> logical.Windows:
-    return logical.Windows(window.length, window.slide, window.offset, window.cumulates, window.months)
+    gap = window.gap_words if window.is_session else ""
+    return logical.Windows(window.length, window.slide, window.offset, window.cumulates, window.months, gap)

@@ -208,6 +208,8 @@ class _Reader:
             case Aggregate():
                 below = _grouping(self.rows(operator.input))
                 return self._grouped(below, operator.keys, operator.items, operator.having)
+            case PartialAggregate() if operator.session is not None:
+                raise UnreadableError("sessions of an epoch are groups of its rows alone")
             case PartialAggregate():
                 calls = zip(operator.partials, operator.calls, strict=True)
                 items = tuple(Named(partial.name, call) for partial, call in calls)

@@ -183,6 +183,7 @@ def _merge_parts(stage: Stage, places: Sequence[str], form: Form | None) -> list
         *(["panes"] if merge.panes else []),
         *(["cumulative"] if merge.cumulates else []),
         *([f"{merge.months} months"] if merge.months else []),
+        *(["sessions"] if merge.sessions is not None else []),
         *(str(required.get(place)) for place in places),
     ]
     return parts if form is not None else [*parts, merge.combine_sql]

@@ -99,6 +99,7 @@ def _merge_json(merge: Merge | None) -> dict[str, Any] | None:
         "panes": merge.panes,
         "cumulates": merge.cumulates,
         "months": merge.months,
+        "session_keys": None if merge.sessions is None else list(merge.sessions.keys),
         "combine_sql": merge.combine_sql,
         "views": [
             {"view": view.view, "combine_sql": view.combine_sql, "required": view.required} for view in merge.views
@@ -109,6 +110,12 @@ def _merge_json(merge: Merge | None) -> dict[str, Any] | None:
 def _merge_text(merge: Merge | None) -> str:
     if merge is None:
         return ""
+    if merge.sessions is not None:
+        return (
+            "emits each session once, when the watermark passes its end: "
+            f"its last row and the gap of {merge.sessions.gap}\n"
+            "keeps each open session until then; one that never ends is kept, and does not come out"
+        )
     windows = format_windows(merge.window, merge.period, merge.offset, cumulates=merge.cumulates, months=merge.months)
     return f"emits each window of {windows} once, when it closes"
 

@@ -68,7 +68,9 @@ def _line(operator: LogicalOperator) -> str:
         case Aggregate():
             return f"Aggregate[{_listed(operator.keys, windowed=operator.windowed) or 'all rows'}]"
         case PartialAggregate():
-            return f"PartialAggregate[{', '.join((f'window of {_window(operator.windows)}', *_each(operator.keys)))}]"
+            windows = operator.windows
+            window = f"session with a gap of {windows.gap}" if windows.gap else f"window of {_window(windows)}"
+            return f"PartialAggregate[{', '.join((window, *_each(operator.keys)))}]"
         case MergeAggregate():
             sets = f"; {operator.sets} grouping sets" if operator.sets > 1 else ""
             return f"MergeAggregate[{_listed(operator.keys, windowed=True)}{sets}]"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from planner.functions.traits import SESSION
 from planner.graph.aggregates import combined, mean_of_all, mean_over_group, means, merged
 from planner.graph.bins import bin_of
 from planner.graph.expressions import enclosed
@@ -190,10 +191,15 @@ def _grouped(operator: Aggregate) -> _Select:
 
 def _partial(operator: PartialAggregate) -> _Select:
     calls = (f"{render(call)} AS {p.name}" for p, call in zip(operator.partials, operator.calls, strict=True))
-    items = [*operator.keys, *calls]
+    keys = groups = operator.keys
+    if operator.session is not None:
+        start, end, *others = operator.keys
+        keys = (f"{SESSION}.start AS {start}", f"{SESSION}.end AS {end}", *others)
+        groups = (render(operator.session), *others)
+    items = [*keys, *calls]
     items += _bin(operator.bins)
     rows = _rows(operator.input if isinstance(operator.input, Scan | Alias) else Alias(operator.input, "kept"))
-    return _Select(f"FROM {rows}", items=", ".join(items), groups=_by(operator.keys))
+    return _Select(f"FROM {rows}", items=", ".join(items), groups=_by(groups))
 
 
 def _bin(keys: Sequence[str]) -> list[str]:

@@ -8,6 +8,9 @@ INPUT_VIEW = "input"
 WINDOW_START = "_window_start"
 """Column of the start of a row's window."""
 
+WINDOW_END = "_window_end"
+"""Column of the end of a row's session, beside its start."""
+
 BIN_COLUMN = "_bin"
 """Output column that holds a row's bin; dropped before publishing, it orders the rows of an epoch."""
 

@@ -437,6 +437,27 @@ class EndOfChannel(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class DroppedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> Global___LateEpochs: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: Global___LateEpochs | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     LAST_EPOCH_FIELD_NUMBER: _builtins.int
     SUCCESSOR_CHANNEL_FIELD_NUMBER: _builtins.int
     SUCCESSOR_SITE_FIELD_NUMBER: _builtins.int
@@ -445,6 +466,7 @@ class EndOfChannel(_message.Message):
     ROWS_LATE_FIELD_NUMBER: _builtins.int
     TOTALS_FIELD_NUMBER: _builtins.int
     FORK_FIELD_NUMBER: _builtins.int
+    DROPPED_FIELD_NUMBER: _builtins.int
     last_epoch: _builtins.int
     successor_channel: _builtins.str
     """The channel that continues this one; empty: none does."""
@@ -464,6 +486,10 @@ class EndOfChannel(_message.Message):
     def fork(self) -> _site_pb2.Fork:
         """With a successor: the readers of one query go on in another channel."""
 
+    @_builtins.property
+    def dropped(self) -> _containers.MessageMap[_builtins.str, Global___LateEpochs]:
+        """With a successor that computes sessions: by input, the epochs of which rows were late."""
+
     def __init__(
         self,
         *,
@@ -475,10 +501,11 @@ class EndOfChannel(_message.Message):
         rows_late: _builtins.int = ...,
         totals: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         fork: _site_pb2.Fork | None = ...,
+        dropped: _abc.Mapping[_builtins.str, Global___LateEpochs] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_closed_us", b"_closed_us", "_last_epoch", b"_last_epoch", "closed_us", b"closed_us", "fork", b"fork", "last_epoch", b"last_epoch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_closed_us", b"_closed_us", "_last_epoch", b"_last_epoch", "closed_us", b"closed_us", "cursors", b"cursors", "fork", b"fork", "last_epoch", b"last_epoch", "rows_late", b"rows_late", "successor_channel", b"successor_channel", "successor_site", b"successor_site", "totals", b"totals"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_closed_us", b"_closed_us", "_last_epoch", b"_last_epoch", "closed_us", b"closed_us", "cursors", b"cursors", "dropped", b"dropped", "fork", b"fork", "last_epoch", b"last_epoch", "rows_late", b"rows_late", "successor_channel", b"successor_channel", "successor_site", b"successor_site", "totals", b"totals"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__closed_us: _TypeAlias = _typing.Literal["closed_us"]  # noqa: Y015
     _WhichOneofArgType__closed_us: _TypeAlias = _typing.Literal["_closed_us", b"_closed_us"]  # noqa: Y015
@@ -490,6 +517,48 @@ class EndOfChannel(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__last_epoch) -> _WhichOneofReturnType__last_epoch | None: ...
 
 Global___EndOfChannel: _TypeAlias = EndOfChannel  # noqa: Y015
+
+@_typing.final
+class LateEpochs(_message.Message):
+    """By epoch, the watermark at which rows of it were late, in microseconds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LateUsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    LATE_US_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def late_us(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        late_us: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["late_us", b"late_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LateEpochs: _TypeAlias = LateEpochs  # noqa: Y015
 
 @_typing.final
 class AnalyzeRequest(_message.Message):

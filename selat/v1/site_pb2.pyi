@@ -1602,6 +1602,7 @@ class MergeSpec(_message.Message):
     RANGES_FIELD_NUMBER: _builtins.int
     OVER_RANGES_SQL_FIELD_NUMBER: _builtins.int
     SHIFTED_FIELD_NUMBER: _builtins.int
+    SESSIONS_FIELD_NUMBER: _builtins.int
     window_column: _builtins.str
     """Timestamp column of the input that holds a row's window start, and the windows' length. Empty: see `pane_column`."""
     window_us: _builtins.int
@@ -1629,6 +1630,10 @@ class MergeSpec(_message.Message):
     def shifted(self) -> Global___ShiftedWindows:
         """In the place of both columns, where windows are shifted, cumulative or of months, or the slide does not divide the length."""
 
+    @_builtins.property
+    def sessions(self) -> Global___Sessions:
+        """In the place of all columns, where rows are of sessions; `window_us` is the gap then, or stands for gaps that differ."""
+
     def __init__(
         self,
         *,
@@ -1642,14 +1647,48 @@ class MergeSpec(_message.Message):
         ranges: _abc.Iterable[Global___RangeResult] | None = ...,
         over_ranges_sql: _builtins.str = ...,
         shifted: Global___ShiftedWindows | None = ...,
+        sessions: Global___Sessions | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["shifted", b"shifted"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["sessions", b"sessions", "shifted", b"shifted"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_bins", b"by_bins", "combine_sql", b"combine_sql", "over_ranges_sql", b"over_ranges_sql", "pane_column", b"pane_column", "ranges", b"ranges", "shifted", b"shifted", "slide_us", b"slide_us", "views", b"views", "window_column", b"window_column", "window_us", b"window_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_bins", b"by_bins", "combine_sql", b"combine_sql", "over_ranges_sql", b"over_ranges_sql", "pane_column", b"pane_column", "ranges", b"ranges", "sessions", b"sessions", "shifted", b"shifted", "slide_us", b"slide_us", "views", b"views", "window_column", b"window_column", "window_us", b"window_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MergeSpec: _TypeAlias = MergeSpec  # noqa: Y015
+
+@_typing.final
+class Sessions(_message.Message):
+    """Rows say where their session begins and ends. Those with equal keys that touch are of one session, which closes when
+    the watermark has passed its end.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_COLUMN_FIELD_NUMBER: _builtins.int
+    END_COLUMN_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    start_column: _builtins.str
+    """Timestamp columns of the input."""
+    end_column: _builtins.str
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Columns of the keys."""
+
+    def __init__(
+        self,
+        *,
+        start_column: _builtins.str = ...,
+        end_column: _builtins.str = ...,
+        keys: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_column", b"end_column", "keys", b"keys", "start_column", b"start_column"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Sessions: _TypeAlias = Sessions  # noqa: Y015
 
 @_typing.final
 class ShiftedWindows(_message.Message):

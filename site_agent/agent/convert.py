@@ -33,6 +33,7 @@ from site_agent.tasks.spec import (
     ResultsLimit,
     ResultSpec,
     SeedSpec,
+    SessionSpec,
     TakeOver,
     TaskSpec,
     ViewSpec,
@@ -213,7 +214,9 @@ def _inputs(messages: Iterable[site_pb2.ChannelInput]) -> tuple[InputSpec, ...]:
 def _window(message: site_pb2.MergeSpec) -> WindowSpec:
     views = tuple(ViewSpec(v.view, v.combine_sql, v.required) for v in message.views)
     return WindowSpec(
-        column=message.shifted.column or message.pane_column or message.window_column,
+        column=(
+            message.shifted.column or message.pane_column or message.sessions.start_column or message.window_column
+        ),
         length_us=message.window_us,
         slide_us=message.slide_us or message.window_us,
         views=views or (ViewSpec(INPUT_VIEW, message.combine_sql),),
@@ -224,4 +227,9 @@ def _window(message: site_pb2.MergeSpec) -> WindowSpec:
         offset_us=message.shifted.offset_us,
         cumulates=message.shifted.cumulates,
         months=message.shifted.months,
+        sessions=(
+            SessionSpec(message.sessions.end_column, tuple(message.sessions.keys))
+            if message.HasField("sessions")
+            else None
+        ),
     )

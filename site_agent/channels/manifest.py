@@ -72,6 +72,10 @@ class Fork:
     site: str
 
 
+LateEpochs = Mapping[str, Mapping[str, int]]
+"""By channel and epoch, the watermark at which rows of that epoch were late."""
+
+
 @dataclass(frozen=True, slots=True)
 class EndMark:
     """The channel has no epoch after `last_epoch`, which is None when it never had one."""
@@ -90,6 +94,8 @@ class EndMark:
     """With a successor that gets no checkpoint, it holds the task's counts by name."""
     fork: Fork | None = None
     """With a successor, it names the query that has another one."""
+    dropped: LateEpochs = field(default_factory=dict)
+    """With a successor that computes sessions, it holds what was late since the checkpoint that it begins with."""
 
     def for_query(self, query_id: str) -> EndMark:
         """Return the mark as the readers of a query go by it, whose successor is theirs."""

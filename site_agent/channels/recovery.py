@@ -122,6 +122,7 @@ def _read_end(path: Path) -> EndMark | None:
         value.get("rows_late", 0),
         value.get("totals", {}),
         Fork(**value["fork"]) if value.get("fork") else None,
+        value.get("dropped", {}),
     )
 
 

@@ -46,6 +46,7 @@ def end_to_proto(end: EndMark) -> pb.EndOfChannel:
         rows_late=end.rows_late,
         totals=end.totals,
         fork=None if end.fork is None else fork_to_proto(end.fork),
+        dropped={channel: pb.LateEpochs(late_us=epochs) for channel, epochs in end.dropped.items()},
     )
 
 
@@ -62,6 +63,7 @@ def end_from_proto(message: pb.EndOfChannel) -> EndMark:
         message.rows_late,
         totals,
         fork_from_proto(message.fork) if message.HasField("fork") else None,
+        {channel: dict(sorted(epochs.late_us.items())) for channel, epochs in sorted(message.dropped.items())},
     )
 
 

@@ -24,6 +24,7 @@ from planner.values.names import INPUT_VIEW
 from site_agent.base.disk import disk_error
 from site_agent.base.durable import write_atomically
 from site_agent.base.faults import FaultPoint
+from site_agent.channels.manifest import LateEpochs
 from site_agent.state.runs import DamagedStateError, RunFile, RunName, open_run
 from site_agent.tasks.progress import Totals
 from site_agent.tasks.views import Rows
@@ -57,6 +58,8 @@ class Succession:
     """It holds, by input, the next epoch at the predecessor's end; the predecessor has reported late rows before it."""
     of_others: bool = False
     """The task reads other channels than its predecessor did, in which no rows are late."""
+    dropped: LateEpochs = field(default_factory=dict)
+    """Of sessions, it holds what the predecessor dropped as late of what the task takes again."""
 
     @property
     def taken_over(self) -> bool:
@@ -83,6 +86,8 @@ class Checkpoint:
     """What was begun with this checkpoint, and is over when the channel has its watermark."""
     succession: Succession | None = None
     """It is set for a task that takes another one's place, or has done so once."""
+    dropped: LateEpochs = field(default_factory=dict)
+    """Of sessions, it holds what a successor that begins with an earlier checkpoint has to drop as late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +200,7 @@ def described(checkpoint: Checkpoint) -> dict[str, Any]:
         "out": checkpoint.out,
         "closing": None if closing is None else {"watermark_us": closing.watermark_us, "idle": closing.idle},
         "succession": None if checkpoint.succession is None else asdict(checkpoint.succession),
+        "dropped": dict(checkpoint.dropped),
     }
 
 
@@ -212,6 +218,7 @@ def checkpoint_of(value: Mapping[str, Any]) -> Checkpoint:
         value.get("out"),
         None if closing is None else Closing(closing["watermark_us"], closing["idle"]),
         None if value.get("succession") is None else Succession(**value["succession"]),
+        value.get("dropped", {}),
     )
 
 

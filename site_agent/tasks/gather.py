@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from machine.faults import reached
 from site_agent.base.faults import FaultPoint
-from site_agent.channels.manifest import EpochManifest
+from site_agent.channels.manifest import EpochManifest, LateEpochs
 from site_agent.engine import ArrowScan, EpochRequest
 from site_agent.port import Origin, Port, PortBatch, PortInput
 from site_agent.state.segments import without_bins
@@ -20,6 +20,7 @@ from site_agent.tasks.emission import Emission, Emitted, age
 from site_agent.tasks.handover.beginning import whole_after_us
 from site_agent.tasks.merge_state import MergeState
 from site_agent.tasks.progress import Sample, Totals
+from site_agent.tasks.retaken import Retaken
 from site_agent.tasks.spec import InputSpec, WindowSpec
 from site_agent.tasks.task import PortTask
 
@@ -56,6 +57,7 @@ class GatheringTask(PortTask):
         self._held_bytes = 0
         self._totals = Totals()
         self._counted: Mapping[str, int] = {}
+        self._retaken = Retaken()
 
     async def set_inputs(self, inputs: Sequence[InputSpec]) -> None:
         """Channels join and leave while the task runs; before the checkpoint is restored, they are noted alone.
@@ -111,8 +113,12 @@ class GatheringTask(PortTask):
         self._checkpoint = saved.checkpoint
         self._succession = self._checkpoint.succession
         emitted = Emitted.from_manifest(self._last_manifest)
-        closed = [c for c in (self._checkpoint.closed_us, emitted.closed_us) if c is not None]
-        self._state.open.advance(max(closed, default=None))
+        if self._window.sessions is None:
+            closed = [c for c in (self._checkpoint.closed_us, emitted.closed_us) if c is not None]
+            self._state.open.advance(max(closed, default=None))
+        else:
+            self._retaken = Retaken.after(self._last_manifest, self._checkpoint)
+            await self._has_retaken(dict.fromkeys(self._retaken.cursors, 0) | dict(self._checkpoint.cursors))
         restored = self._checkpoint
         # Of the two records of what was read, the newer one holds.
         self._counted, self._totals = {**restored.cursors, **restored.counted}, restored.totals
@@ -122,6 +128,18 @@ class GatheringTask(PortTask):
         # Not behind the windows that are out, although a channel that was idle then may have woken since.
         reached_us = max((w for w in (restored.watermark_us, emitted.closed_us) if w is not None), default=None)
         self._port.restore(restored.cursors, restored.ended, watermark_us=reached_us)
+
+    async def _has_retaken(self, cursors: Mapping[str, int]) -> bool:
+        """Return whether all that was read before a crash is read again, where that matters. The sessions that were out
+        then are out from the moment on when it is."""
+        retaken = self._retaken
+        if retaken.watermark_us is None:
+            return True
+        closed_us = self._state.open.closed_us
+        if retaken.is_over(cursors) or (closed_us is not None and closed_us >= retaken.watermark_us):
+            await self._context.in_thread(partial(self._state.open.advance, retaken.watermark_us))
+            retaken.watermark_us = None
+        return retaken.watermark_us is None
 
     @property
     def _last_manifest(self) -> EpochManifest | None:
@@ -145,7 +163,10 @@ class GatheringTask(PortTask):
 
     def _take(self, origin: Origin, table: pa.Table) -> None:
         """Rows that were counted before a crash come again after it."""
-        dropped = self._state.open.add(origin.view, table)
+        late_us = self._retaken.late_us(origin, self._state.open.closed_us)
+        dropped = self._state.open.add(origin.view, table, late_us=late_us)
+        if dropped and self._window.sessions is not None:
+            self._retaken.note(origin, late_us)
         begins = self._context.progress.starts_at_us is not None
         if begins or not self._counts_late or not self._tells_late(origin):
             # Rows from before the beginning are not late.
@@ -197,6 +218,7 @@ class GatheringTask(PortTask):
             counted=self._counted_beyond(cursors),
             closing=closing,
             succession=self._succession,
+            dropped=self._late_of(cursors),
         )
         await self._state.save(checkpoint)
         reached(FaultPoint.CHECKPOINT_DONE)
@@ -205,6 +227,11 @@ class GatheringTask(PortTask):
         self._since_checkpoint_bytes = 0
         await self._context.in_thread(lambda: self._port.acknowledge(checkpoint.cursors))
         reached(FaultPoint.CHECKPOINT_ACKNOWLEDGED)
+
+    def _late_of(self, cursors: Mapping[str, int]) -> LateEpochs:
+        """Return which epochs had late rows that are needed once there is a checkpoint with these cursors."""
+        self._retaken.forget(cursors)
+        return self._retaken.dropped
 
     def _watermark_us(self) -> int | None:
         """The watermark from which a restarted task goes on."""

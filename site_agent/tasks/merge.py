@@ -22,7 +22,7 @@ from contract.times import to_us
 from machine.faults import reached
 from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
-from site_agent.channels.manifest import END_OF_TIME_US, EpochManifest
+from site_agent.channels.manifest import END_OF_TIME_US, EpochManifest, LateEpochs
 from site_agent.engine import EpochRequest, EpochResult, Field
 from site_agent.port import PortBatch
 from site_agent.state.segments import ALL_BINS
@@ -107,11 +107,15 @@ class MergeTask(GatheringTask):
         if self._handing.wants_cut:
             cursors = self._port.cursors
             counted, totals = {**cursors, **self._counted_beyond(cursors)}, self._totals
-            await self._handing.cut(counted, totals.rows_late, asdict(totals))
+            await self._handing.cut(counted, totals.rows_late, asdict(totals), self._retaken.dropped)
         elif self._handing.wants_seed(self._port.cursors):
             async with self._context.attempt():
                 await self._save_checkpoint(self._port.cursors)
             self._handing.seed(self._checkpoint, self._state)
+
+    def _late_of(self, cursors: Mapping[str, int]) -> LateEpochs:
+        """A successor begins with an earlier checkpoint than the last one."""
+        return self._retaken.dropped if self._handing.is_wanted else super()._late_of(cursors)
 
     async def _release_inputs(self) -> None:
         """A task that another continues needs nothing of what comes, after a restart neither."""
@@ -142,8 +146,9 @@ class MergeTask(GatheringTask):
         """Whether Spark computed something."""
         self._take_all(batch)
         emission = Emission()
+        retaken = await self._has_retaken(batch.cursors)
         closes = self._state.open.crosses_boundary(batch.watermark_us) or batch.ended or batch.idle != self._is_idle()
-        if closes:
+        if closes and retaken:
             emission = await self._emit(batch)
         if batch.ended:
             self._context.log.finish()
@@ -198,7 +203,7 @@ class MergeTask(GatheringTask):
             self._held_bytes = max(self._held_bytes, merged.get_total_buffer_size() if merged is not None else 0)
             self._totals = self._totals.plus(rows_out=rows_out)
             counted: dict[str, Json] = {**cursors, **self._counted_beyond(cursors)}
-            commit: dict[str, Json] = {"cursors": counted, "totals": self._totals.to_json()}
+            commit: dict[str, Json] = {"cursors": counted, "totals": self._totals.to_json(), **self._retaken.told()}
             reached(FaultPoint.WINDOW_CLOSED)
             if last:
                 manifest = await self._publish(merged, watermark_us, commit, idle=idle, last=True)

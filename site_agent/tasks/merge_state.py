@@ -82,7 +82,11 @@ class MergeState:
         return saved
 
     def _of_runs(self, saved: SavedState) -> OpenViews:
-        return OpenViews(self._window, closed_us=saved.checkpoint.closed_us, runs=saved.runs)
+        views = OpenViews(self._window, closed_us=saved.checkpoint.closed_us, runs=saved.runs)
+        # Those of sessions are looked at every second, wherever they end.
+        if self._window.sessions is not None and views.size_bytes <= self.memory.limit_bytes // 2:
+            views.cache()
+        return views
 
     def close(self) -> None:
         """Its rows take no memory any more."""
@@ -186,7 +190,7 @@ class MergeState:
         rows = windows.fresh()
         assert rows is not None
         parts = [
-            await self._combine(view.combine_sql, rows.slice(first, at_once))
+            await self._combine(view.combine_sql, windows.grouped(rows.slice(first, at_once)))
             for first in range(0, rows.num_rows, at_once)
         ]
         windows.replace_fresh(pa.concat_tables(parts, promote_options="permissive"))
@@ -201,7 +205,7 @@ class MergeState:
             rows = await self._context.in_thread(partial(windows.fresh, bins))
             if rows is None:
                 continue
-            parts.append(await self._combine(view.combine_sql, rows))
+            parts.append(await self._combine(view.combine_sql, windows.grouped(rows)))
             if parts[0].num_rows > _LESS * rows.num_rows and len(parts) == 1:
                 self._patience[view.name] = _PATIENCE
                 return
@@ -240,7 +244,7 @@ class MergeState:
                 rows = await context.in_thread(partial(windows.stored, chosen, bins))
                 if rows is None:
                     continue
-                combined = await self._combine(view.combine_sql, rows) if view.combine_sql else rows
+                combined = await self._combine(view.combine_sql, windows.grouped(rows)) if view.combine_sql else rows
                 await context.in_thread(partial(writer.add, combined))
                 if not (merging.always or tried) and combined.num_rows > WORTH * rows.num_rows:
                     writer.give_up()

@@ -75,6 +75,14 @@ class RangeSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionSpec:
+    """Says which columns tell the session of a row, beside its start."""
+
+    end: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class WindowSpec:
     """How a merge closes windows and compacts open ones."""
 
@@ -100,13 +108,19 @@ class WindowSpec:
     """A window is so many calendar months, from January on; 0: windows have one length. What stands for a window in
     `column` is `length_us`, the length of the longest, before its end."""
 
+    sessions: SessionSpec | None = None
+    """None: rows are of windows. Else a row is of a session that begins at `column`, and that may be part of a longer
+    one; `length_us` is the gap, or stands for gaps that differ."""
+
     @property
     def pane_us(self) -> int:
         """The length of panes: of windows that follow one another, their own."""
         return gcd(self.length_us, self.slide_us)
 
     def next_start_us(self, instant_us: int) -> int:
-        """The start of the first window that begins after an instant."""
+        """The start of the first window that begins after an instant; sessions may begin at any."""
+        if self.sessions is not None:
+            return instant_us + 1
         if self.months:
             return ends_us(instant_us, self.months)
         every_us = self.length_us if self.cumulates else self.slide_us
@@ -120,12 +134,16 @@ class WindowSpec:
 
     def first_open_us(self, watermark_us: int) -> int:
         """The start of the first window that a watermark does not end."""
+        if self.sessions is not None:
+            return watermark_us
         if self.months:
             return self.last_end_us(watermark_us)
         return self.start_us(self.last_end_us(watermark_us) + self.slide_us)
 
     def last_end_us(self, watermark_us: int) -> int:
-        """The end of the last window that a watermark ends."""
+        """The end of the last window that a watermark ends; of sessions, those that end before it are out."""
+        if self.sessions is not None:
+            return watermark_us
         if self.months:
             return begins_us(watermark_us, self.months)
         past_us = self.offset_us + self.length_us

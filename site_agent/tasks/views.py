@@ -11,6 +11,7 @@ from site_agent.engine import ArrowScan, EmptyScan, Field, Scan
 from site_agent.state.runs import RunFile, RunName
 from site_agent.state.segments import ALL_BINS
 from site_agent.state.stored import Alive
+from site_agent.tasks.sessions import OpenSessions
 from site_agent.tasks.spec import WindowSpec
 from site_agent.tasks.windows import OpenWindows
 
@@ -31,7 +32,7 @@ class OpenViews:
     ) -> None:
         self._spec = spec
         self.windows = {
-            view.name: OpenWindows(
+            view.name: kind_of(spec)(
                 spec, closed_us=closed_us, runs=(runs or {}).get(view.name, ()), alive=(alive or {}).get(view.name)
             )
             for view in spec.views
@@ -65,6 +66,12 @@ class OpenViews:
             for run in windows.runs:
                 run.cached = None
 
+    def cache(self) -> None:
+        """Have all rows in memory. Raises DamagedStateError."""
+        for windows in self.windows.values():
+            for run in windows.runs:
+                run.cached = pa.concat_tables(list(run.read(lambda _: True)))
+
     @property
     def run_names(self) -> dict[str, list[RunName]]:
         """The runs that have open rows, by view."""
@@ -75,8 +82,8 @@ class OpenViews:
         for windows in self.windows.values():
             windows.begin_at(start_us)
 
-    def add(self, view: str, table: pa.Table) -> int:
-        """Take rows in; those of windows already emitted are dropped.
+    def add(self, view: str, table: pa.Table, *, late_us: int | None = None) -> int:
+        """Take rows in; those of windows already emitted are dropped, of sessions those that begin before `late_us`.
 
         Returns:
             How many were dropped.
@@ -84,7 +91,7 @@ class OpenViews:
         Raises:
             KeyError: the merge has no such view.
         """
-        return self.windows[view].add([table])
+        return self.windows[view].add([table], late_us=late_us)
 
     def crosses_boundary(self, watermark_us: int | None) -> bool:
         """Whether moving the watermark there ends at least one window, with rows or without."""
@@ -115,6 +122,11 @@ class OpenViews:
     def can_match(self, closed: Rows) -> bool:
         """Whether these rows can give a result."""
         return bool(closed) and all(view.name in closed for view in self._spec.views if view.required)
+
+
+def kind_of(spec: WindowSpec) -> type[OpenWindows]:
+    """Return what holds the rows of a view."""
+    return OpenWindows if spec.sessions is None else OpenSessions
 
 
 def scans_of(closed: Rows, columns: Mapping[str, tuple[Field, ...]]) -> tuple[Scan, dict[str, Scan]]:

@@ -92,7 +92,7 @@ class OpenWindows:
         """Of rows in memory that are on disk as well."""
         return sum(run.memory_bytes for run in self.runs)
 
-    def add(self, tables: Sequence[pa.Table]) -> int:
+    def add(self, tables: Sequence[pa.Table], *, late_us: int | None = None) -> int:
         """Take rows in; those whose windows were all emitted are dropped.
 
         Returns:
@@ -172,6 +172,10 @@ class OpenWindows:
         if watermark_us is None:
             return False
         return self.closed_us is None or self._spec.last_end_us(watermark_us) > self._spec.last_end_us(self.closed_us)
+
+    def grouped(self, rows: pa.Table) -> pa.Table:
+        """The rows as the combining SQL takes them together."""
+        return rows
 
     def fresh(self, bins: range = ALL_BINS) -> pa.Table | None:
         """The rows of these bins that no checkpoint has stored; None: there are none."""

@@ -563,3 +563,43 @@ ON k.amount BETWEEN o.quantity AND o.quantity + 1 AND k.site = o.site WHERE o.ex
 -- oracle
 SELECT w(o.ts, 30) AS s, n.category, count(*) AS n FROM products AS n JOIN orders AS o ON o.product = n.product JOIN stock AS k
 ON k.amount BETWEEN o.quantity AND o.quantity + 1 AND k.site = o.site WHERE o.express GROUP BY 1, 2
+
+-- name: sessions
+SELECT session_window.start AS s, session_window.end AS e, product, count(*) AS n, CAST(sum(fee) AS DECIMAL(20,2)) AS fee, count(DISTINCT
+quantity) AS q, max_by(id, ts) AS last FROM orders WHERE express GROUP BY session_window(ts, '3 seconds'), product
+-- oracle
+SELECT min(ts) AS s, max(ts) + INTERVAL 3 SECOND AS e, product, count(*) AS n, CAST(sum(fee) AS DECIMAL(20,2)) AS fee, count(DISTINCT
+quantity) AS q, max({'t': ts, 'i': id}).i AS last FROM (SELECT *, sum(b) OVER (PARTITION BY product ORDER BY ts, id) AS session FROM
+(SELECT *, CASE WHEN ts - lag(ts) OVER (PARTITION BY product ORDER BY ts, id) <= INTERVAL 3 SECOND THEN 0 ELSE 1 END AS b FROM orders
+WHERE express)) GROUP BY product, session
+
+-- name: sessions_without_keys
+SELECT session_window.start AS s, session_window.end AS e, count(*) AS n FROM orders WHERE quantity > 7 AND price > 20 GROUP BY
+session_window(ts, '1 second')
+-- oracle
+SELECT min(ts) AS s, max(ts) + INTERVAL 1 SECOND AS e, count(*) AS n FROM (SELECT *, sum(b) OVER (ORDER BY ts, id) AS
+session FROM (SELECT *, CASE WHEN ts - lag(ts) OVER (ORDER BY ts, id) <= INTERVAL 1 SECOND THEN 0 ELSE 1 END AS b FROM orders WHERE
+quantity > 7 AND price > 20)) GROUP BY session
+
+-- name: sessions_with_gaps_of_their_rows
+SELECT k, z, e, n, price FROM (SELECT nullif(quantity % 3, 0) AS k, 0.0D * (quantity - 4) AS z, session_window.end AS e, count(*) AS n,
+avg(price) AS price FROM orders GROUP BY session_window(ts, CASE WHEN express THEN '300 milliseconds' WHEN quantity = 5 THEN
+'0 seconds' WHEN product > 'p6' THEN '2 seconds' ELSE '100 milliseconds' END), nullif(quantity % 3, 0), 0.0D * (quantity - 4) HAVING count(*) > 2) AS d
+WHERE price < 60
+-- oracle
+WITH r AS (SELECT *, nullif(quantity % 3, 0) AS k, CAST(0 * quantity AS DOUBLE) AS z, ts + gap AS e FROM (SELECT *, CASE WHEN express THEN
+INTERVAL 300 MILLISECOND WHEN quantity = 5 THEN INTERVAL 0 SECOND WHEN product > 'p6' THEN INTERVAL 2 SECOND ELSE INTERVAL 100 MILLISECOND
+END AS gap FROM orders) WHERE gap > INTERVAL 0 SECOND), b AS (SELECT *, CASE WHEN ts <= max(e) OVER (PARTITION BY k, z ORDER BY ts, id ROWS
+BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) THEN 0 ELSE 1 END AS b FROM r), i AS (SELECT *, sum(b) OVER (PARTITION BY k, z ORDER BY ts, id)
+AS session FROM b) SELECT k, z, max(e) AS e, count(*) AS n, avg(price) AS price FROM i GROUP BY k, z, session HAVING count(*) > 2 AND
+avg(price) < 60
+
+-- name: sessions_of_a_union
+SELECT session_window.start AS s, session_window.end AS e, product, sum(one) AS n FROM (SELECT ts, product, 1 AS one FROM orders WHERE
+quantity = 1 UNION ALL SELECT ts, product, 10 AS one FROM parcels) AS u JOIN products AS p USING (product) GROUP BY session_window(ts,
+'1 second'), product
+-- oracle
+WITH u AS (SELECT ts, product, 1 AS one, id FROM orders WHERE quantity = 1 UNION ALL SELECT ts, product, 10 AS one, id FROM parcels), b AS
+(SELECT u.*, CASE WHEN ts - lag(ts) OVER (PARTITION BY product ORDER BY ts, one, u.id) <= INTERVAL 1 SECOND THEN 0 ELSE 1 END AS b FROM u
+JOIN products AS p USING (product)), i AS (SELECT *, sum(b) OVER (PARTITION BY product ORDER BY ts, one, id) AS session FROM b) SELECT
+min(ts) AS s, max(ts) + INTERVAL 1 SECOND AS e, product, sum(one) AS n FROM i GROUP BY product, session

@@ -26,7 +26,7 @@ from tests.seeds import random_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kills, pytest.mark.timeout(400)]
 
-CHOSEN = tuple(c for c in CASES if c.name in ("projection", "all_aggregates", "join", "top_k"))
+CHOSEN = tuple(c for c in CASES if c.name in ("projection", "all_aggregates", "join", "top_k", "sessions"))
 JOINS = tuple(c for c in CASES if c.name in ("window_left_join", "window_join_aggregate"))
 PROJECTION = tuple(c for c in CASES if c.name == "projection")
 AGGREGATE = tuple(c for c in CASES if c.name == "all_aggregates")

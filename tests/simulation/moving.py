@@ -7,7 +7,7 @@ from random import Random
 
 from tests.simulation.faults import Combine, Fault, Move, Scale
 from tests.simulation.plan import FIRST_FAULT_S, SITES, Plan, drawn_tree, faults_begin_until_s, trouble
-from tests.simulation.workload import AGAIN, ALL_GROUPS, ELSEWHERE
+from tests.simulation.workload import AGAIN, ALL_GROUPS, ELSEWHERE, SESSIONS
 
 QUERIES = ("by_site", "distinct", "rows", "sliding", "taps", "windows")
 """They have merges of their own."""
@@ -45,6 +45,33 @@ def moving(seed: int) -> Plan:
     at_s, every_s = FIRST_FAULT_S + 2, random.choice((2.0, 5.0))
     while (at_s := at_s + random.expovariate(1 / every_s)) < faults_begin_until_s(plan):
         faults.append(_order(plan, random, at_s))
+    for _ in range(random.choice((0, 0, 1, 2, 4))):
+        faults += trouble(plan, random, random.uniform(FIRST_FAULT_S, faults_begin_until_s(plan)))
+    return replace(plan, faults=tuple(faults))
+
+
+def moving_sessions(seed: int) -> Plan:
+    """The plan of a seed in which merges of sessions move; without their state they cannot, and stay."""
+    random = Random(f"{seed}/sessions")
+    plan = Plan(
+        seed,
+        sites=SITES[: random.choice((2, 3))],
+        queries=tuple(random.sample(sorted(SESSIONS), random.choice((1, 2)))),
+        rows=random.choice((120, 240)),
+        rest_s=random.choice((0.02, 0.2)),
+        sharing=random.choice(("max-share", "sana", "no-share")),
+        together=random.random() < 0.5,
+        combine=random.random() < 0.3,
+        tight=random.random() < 0.3,
+        parts=random.choice((1, 1, 2)),
+        budget_bytes=random.choice((1 << 30, 1 << 30, 2_000)),
+    )
+    faults: list[Fault] = []
+    at_s, every_s = FIRST_FAULT_S + 2, random.choice((2.0, 5.0))
+    while (at_s := at_s + random.expovariate(1 / every_s)) < faults_begin_until_s(plan):
+        called_off_s = 8 * random.random() if random.random() < 0.2 else None
+        query, place, site = random.choice(plan.queries), random.random(), random.choice(plan.sites)
+        faults.append(Move(at_s, query, place, site, called_off_s, random.random() < 0.1))
     for _ in range(random.choice((0, 0, 1, 2, 4))):
         faults += trouble(plan, random, random.uniform(FIRST_FAULT_S, faults_begin_until_s(plan)))
     return replace(plan, faults=tuple(faults))

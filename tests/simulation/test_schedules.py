@@ -12,19 +12,20 @@ import pytest
 
 from tests import seeds
 from tests.simulation.bugs import BUGS, Bug, edited
-from tests.simulation.faults import Cut, Fault, Kill, KillAtPoint, Silence
+from tests.simulation.faults import Cancel, Combine, Cut, Fault, Kill, KillAtPoint, Move, Pause, Scale, Silence
 from tests.simulation.found import FOUND
 from tests.simulation.guard import LeakError, closed
-from tests.simulation.moving import moving, recombined, rejoined
+from tests.simulation.moving import moving, moving_sessions, recombined, rejoined
 from tests.simulation.plan import MASTER, Feature, Plan, drawn
 from tests.simulation.report import bugs_section, readable, record
 from tests.simulation.shrink import fewest, shrunk
 from tests.simulation.worker import ROOT, played
-from tests.simulation.workload import ALL_GROUPS, ARRIVING, DRAWN, SCALED, STEPS
+from tests.simulation.workload import ALL_GROUPS, ARRIVING, DRAWN, SCALED, SESSIONS, STEPS
 
 SCHEDULES = 400
 FIRST_SEED = 1
 SCHEDULES_OF_STEPS = 20
+SCHEDULES_OF_SESSIONS = 20
 SCHEDULES_OF_MOVES = 60
 SCHEDULES_OF_SWAPS = 30
 SCHEDULES_OF_JOINS = 12
@@ -70,6 +71,26 @@ def test_windows_over_arrivals_lose_and_double_nothing_under_drawn_faults() -> N
     plans = [replace(drawn(seed), queries=tuple(ARRIVING)) for seed in range(SCHEDULES_OF_STEPS)]
     failed = [readable(outcome) for outcome in played(plans) if outcome.failed is not None]
     assert failed == [], "\n\n".join(failed)
+
+
+def test_sessions_are_right_under_drawn_faults() -> None:
+    """A query of sessions, or several that share what they can, in the place of those that a seed draws."""
+    plans = []
+    for seed in range(SCHEDULES_OF_SESSIONS):
+        plan = drawn(seed)
+        names = tuple(Random(seed).sample(sorted(SESSIONS), 1 + seed % 3))
+        of_query = Pause | Cancel | Move | Scale | Combine
+        faults = (replace(f, query=names[0]) if isinstance(f, of_query) else f for f in plan.faults)
+        plans.append(replace(plan, queries=names, faults=tuple(faults)))
+    failed = [readable(outcome) for outcome in played(plans) if outcome.failed is not None]
+    assert failed == [], "\n\n".join(failed)
+
+
+def test_merges_of_sessions_that_move_lose_and_double_nothing() -> None:
+    outcomes = list(played([moving_sessions(FIRST_SEED + number) for number in range(SCHEDULES_OF_SESSIONS)]))
+    failed = [readable(outcome) for outcome in outcomes if outcome.failed is not None]
+    assert failed == [], "\n\n".join(failed)
+    assert sum(outcome.takeovers for outcome in outcomes) > SCHEDULES_OF_SESSIONS
 
 
 def test_tasks_that_move_all_the_time_lose_and_double_nothing() -> None:

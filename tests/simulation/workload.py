@@ -56,6 +56,16 @@ class Query:
     """Its last column counts rows, some of which may be dropped as late: it says of how many."""
 
 
+def _sessions(rows: str, gap: str, key: str, results: str) -> str:
+    """DuckDB's statement of the sessions of a key, with their starts and ends before the results."""
+    by = f"PARTITION BY {key} ORDER BY ts, e"
+    return (
+        f"SELECT min(ts) AS s, max(e) AS e, {results} FROM (SELECT *, sum(b) OVER ({by}) AS session FROM (SELECT *, "
+        f"CASE WHEN ts <= max(e) OVER ({by} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) THEN 0 ELSE 1 END AS b "
+        f"FROM (SELECT *, ts + {gap} AS e FROM {rows}))) GROUP BY session{'' if key == '1' else f', {key}'}"
+    )
+
+
 _GROUPS = "SELECT window.start AS s, page, count(*) AS n FROM clicks GROUP BY window(ts, '10 seconds'), page"
 _TOTALS = "SELECT window.start AS s, page, sum(ms) AS m FROM clicks GROUP BY window(ts, '10 seconds'), page"
 _GROUPS_WANTED = "SELECT w(ts, 10) AS s, page, count(*) AS n FROM clicks GROUP BY 1, 2"
@@ -162,6 +172,40 @@ STEPS = {
     ),
 }
 """Cumulative windows, and units of time as keys."""
+_GAP = "CASE WHEN ms > 450 THEN {}1500 milliseconds' WHEN ms < 200 THEN {}0 seconds' ELSE {}300 milliseconds' END"
+SESSIONS = {
+    "visits": Query(
+        "SELECT session_window.start AS s, session_window.end AS e, user_id, count(*) AS n, sum(ms) AS total "
+        "FROM clicks GROUP BY session_window(ts, '4 seconds'), user_id",
+        _sessions("clicks", "INTERVAL 4 SECOND", "user_id", "user_id, count(*) AS n, sum(ms) AS total"),
+    ),
+    "long_visits": Query(
+        "SELECT session_window.end AS e, user_id, count(*) AS n FROM clicks "
+        "GROUP BY session_window(ts, '4 seconds'), user_id HAVING sum(ms) > 600",
+        "SELECT e, user_id, n FROM ("
+        + _sessions("clicks", "INTERVAL 4 SECOND", "user_id", "user_id, count(*) AS n, sum(ms) AS total")
+        + ") WHERE total > 600",
+    ),
+    "pushed_visits": Query(
+        "SELECT session_window.start AS s, session_window.end AS e, item, max(amount) AS most FROM pushes "
+        "GROUP BY session_window(ts, '1 second'), item HAVING count(*) > 1",
+        _sessions("pushes", "INTERVAL 1 SECOND", "item", "item, max(amount) AS most") + " HAVING count(*) > 1",
+        needs=("pushes",),
+    ),
+    "quiet": Query(
+        "SELECT e, users FROM (SELECT session_window.end AS e, count(DISTINCT user_id) AS users FROM clicks "
+        f"WHERE page <> 'home' GROUP BY session_window(ts, {_GAP.format(*3 * chr(39))})) WHERE users < 9",
+        "SELECT e, users FROM ("
+        + _sessions(
+            "(SELECT * FROM clicks WHERE page <> 'home' AND ms >= 200)",
+            _GAP.format(*3 * ["INTERVAL '"]),
+            "1",
+            "count(DISTINCT user_id) AS users",
+        )
+        + ") WHERE users < 9",
+    ),
+}
+"""Sessions, with a gap of all rows or of each."""
 ELSEWHERE = {
     "elsewhere": Query(
         "SELECT window.start AS s, page, count(*) AS n, sum(ms) AS total FROM clicks WHERE site <> 'us' "
@@ -184,7 +228,7 @@ AGAIN = {"again": QUERIES["windows"]}
 """The same as another, whose tasks it shares where it may."""
 SCALED = ("layer", "top")
 """Those of one merge with a FINAL stage behind it, whose parts can change."""
-QUERIES |= ALL_GROUPS | STEPS | ELSEWHERE | ARRIVING | AGAIN
+QUERIES |= ALL_GROUPS | STEPS | SESSIONS | ELSEWHERE | ARRIVING | AGAIN
 
 
 def query_named(name: str) -> Query:

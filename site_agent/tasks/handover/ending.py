@@ -14,7 +14,7 @@ from contract.handover import HandoverReport
 from machine.faults import reached
 from site_agent.base.faults import FaultPoint
 from site_agent.channels.log import ChannelLog
-from site_agent.channels.manifest import EndMark
+from site_agent.channels.manifest import EndMark, LateEpochs
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.spec import HandOver
 
@@ -40,13 +40,20 @@ class Ending:
         wanted = self._wanted
         return wanted is not None and wanted.cut and self._context.log.end is None
 
-    async def cut(self, cursors: Mapping[str, int], rows_late: int, totals: Mapping[str, int] | None = None) -> None:
+    async def cut(
+        self,
+        cursors: Mapping[str, int],
+        rows_late: int,
+        totals: Mapping[str, int] | None = None,
+        dropped: LateEpochs | None = None,
+    ) -> None:
         """End the channel in favour of the successor's, unless that has been taken back. Call it between two epochs.
 
         Args:
             cursors: by input, the next epoch that the task has not taken.
             rows_late: how many rows were late of those before.
             totals: the task's counts by name, for a successor that gets no checkpoint.
+            dropped: of sessions, the epochs of which rows were late that the successor takes again.
         """
         context, log = self._context, self._context.log
         async with self._cutting:
@@ -63,6 +70,7 @@ class Ending:
                 rows_late,
                 totals or {},
                 wanted.fork,
+                dropped or {},
             )
             await context.in_thread(lambda: log.finish_as(end))
             reached(FaultPoint.CUT_STORED)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from contract.handover import HandoverReport
 from site_agent.base.errors import SiteAgentError
 from site_agent.channels.log import ChannelLog
+from site_agent.channels.manifest import LateEpochs
 from site_agent.port import PortBatch
 from site_agent.tasks.checkpoint import Checkpoint
 from site_agent.tasks.context import TaskContext
@@ -80,17 +81,28 @@ class HandingOver(Ending):
             return 0.0
         return self._joining.stands_still_s(self._context.clock.monotonic())
 
-    async def cut(self, cursors: Mapping[str, int], rows_late: int, totals: Mapping[str, int] | None = None) -> None:
+    async def cut(
+        self,
+        cursors: Mapping[str, int],
+        rows_late: int,
+        totals: Mapping[str, int] | None = None,
+        dropped: LateEpochs | None = None,
+    ) -> None:
         """End the channel; the successor of one that joins another begins with an epoch of that, which the mark names
         in the place of the inputs."""
         if self._joining is None:
-            await super().cut(cursors, rows_late)
+            await super().cut(cursors, rows_late, dropped=dropped)
         elif (joined := self._joining.cursor) is not None:
             await super().cut(joined, rows_late, totals)
 
     async def begin(self) -> None:
         """Do what the assignment asked for when the attempt began."""
         await self._join(self._wanted.join if self._wanted is not None else None)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Return whether another task is to take this one's place."""
+        return self._wanted is not None
 
     @property
     def wants_cut(self) -> bool:

@@ -20,7 +20,7 @@ from site_agent.channels.log import ChannelLog
 from site_agent.state.runs import RunFile
 from site_agent.tasks.checkpoint import Checkpoint, checkpoint_of, described
 from site_agent.tasks.spec import WindowSpec
-from site_agent.tasks.windows import OpenWindows
+from site_agent.tasks.views import kind_of
 
 EPOCH_BYTES = 256 * 1024
 """Bytes of the rows of an epoch of a seed, about. An epoch that is on its way to the successor's site holds the others
@@ -70,7 +70,7 @@ class Seed:
     def _rows(self, runs: Sequence[RunFile]) -> Iterator[pa.Table]:
         """Rows of open windows, those of several small segments together."""
         closed_us = self.head.checkpoint.closed_us
-        windows = OpenWindows(self.window, closed_us=closed_us, runs=runs)
+        windows = kind_of(self.window)(self.window, closed_us=closed_us, runs=runs)
         together: list[pa.Table] = []
         for table in windows.stored_open():
             together.append(table)

@@ -6,6 +6,9 @@ begins late, in the middle of them, and leaves out the windows of which it may l
 other task's channel says are out. When that channel has ended in its favour, it drops those up to the last watermark
 and stores a checkpoint that says so: from then on it never looks at the channel again, so windows that are out stay
 out.
+
+Where windows are sessions, it takes no input: which rows are late is for the other task to say until its channel has
+ended. The inputs stay here, and are taken then as after a crash (`site_agent.tasks.retaken`).
 """
 
 from __future__ import annotations
@@ -41,6 +44,8 @@ from site_agent.tasks.handover.seed import SeedHead, head_of, rows_of
 from site_agent.tasks.merge_state import TAIL_SHARE
 from site_agent.tasks.spec import InputSpec, TakeOver, WindowSpec
 
+LOOKS_AGAIN_S = 60.0
+"""A shadow that takes no input waits for news of its predecessor, at most so long at a time."""
 NEAR_EPOCHS = 2
 """A shadow that has no more epochs of an input to take has caught up: so many may come at any moment."""
 
@@ -71,7 +76,7 @@ class Shadow(GatheringTask):
         return HandoverReport(
             first_epochs=self._held.first_epochs,
             restored=restored,
-            caught_up=restored and reads_all and self._port.is_near(NEAR_EPOCHS),
+            caught_up=restored and reads_all and (self._waits or self._port.is_near(NEAR_EPOCHS)),
             whole_after_us=self._whole_after_us if self._take_over.late else None,
         )
 
@@ -203,13 +208,22 @@ class Shadow(GatheringTask):
         control.rows = control.size_bytes = 0
         assert self._succession is not None
         self._succession = replace(self._succession, heard=control.heard)
-        if control.watermark_us is not None:
+        if control.watermark_us is not None and not self._waits:
             await self._context.in_thread(partial(self._state.open.advance, control.watermark_us))
         self._followed.set()
         return control.end
 
+    @property
+    def _waits(self) -> bool:
+        """Return whether it takes no input."""
+        return self._window.sessions is not None
+
     async def _step(self) -> None:
         context = self._context
+        if self._waits:
+            if not self._news:
+                await self._stand_still(LOOKS_AGAIN_S)
+            return
         batch = await self._next()
         if batch is None:
             if self._checkpoint_is_due():
@@ -245,7 +259,7 @@ class Shadow(GatheringTask):
             raise SiteAgentError(message, ids={"channel": self._take_over.predecessor_channel})
         # From here on it has every window whole, and rows may be late.
         self._context.progress.starts_at_us = None
-        if end.closed_us is not None:
+        if end.closed_us is not None and not self._waits:
             await self._context.in_thread(partial(self._state.open.advance, end.closed_us))
         assert self._succession is not None
         self._succession = replace(
@@ -254,6 +268,7 @@ class Shadow(GatheringTask):
             closed_us=end.closed_us,
             idle=control.idle,
             taken=end.cursors,
+            dropped=end.dropped,
         )
         self._totals = replace(self._totals, rows_late=end.rows_late)
         await self._save_checkpoint(self._port.cursors)

@@ -11,7 +11,7 @@ import sqlglot
 from sqlglot import exp
 
 from planner.graph.plan import DraftPlan, Merge, MergeView, Stage
-from planner.values.names import BIN_COLUMN, INPUT_VIEW
+from planner.values.names import BIN_COLUMN, INPUT_VIEW, WINDOW_END
 from planner.values.stages import StageKind
 
 Rows = list[dict[str, Any]]
@@ -62,6 +62,8 @@ def in_duckdb(node: exp.Expr) -> exp.Expr:
             offset = _seconds(lengths[2].name)
         arguments = [column, *map(exp.Literal.number, (length, slide, offset))]
         return exp.Anonymous(this="unnest", expressions=[exp.Anonymous(this="starts", expressions=arguments)])
+    if isinstance(node, exp.Select):
+        _put_sessions(node)
     if isinstance(node, exp.ArrayUniqueAgg):
         return exp.Anonymous(this="set_of", expressions=[node.this])
     if isinstance(node, exp.ArrayDistinct):
@@ -73,6 +75,32 @@ def in_duckdb(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.Struct) and not any(isinstance(part, exp.PropertyEQ) for part in node.expressions):
         return exp.Anonymous(this="row", expressions=node.expressions)
     return node
+
+
+def _put_sessions(select: exp.Select) -> None:
+    """Have a SELECT that groups by `session_window(time, gap)` group by the islands of its rows."""
+    groups = select.args["group"].expressions if select.args.get("group") is not None else []
+    call = next((g for g in groups if isinstance(g, exp.Anonymous) and g.name.lower() == "session_window"), None)
+    if call is None:
+        return
+    time, gap = (part.sql(dialect="duckdb") for part in call.expressions)
+    keys = [key.copy() for key in groups if key is not call]
+    by = f"PARTITION BY {', '.join(key.sql(dialect='duckdb') for key in keys) or '1'} ORDER BY {time}, _to"
+    before = f"max(_to) OVER ({by} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    rows = sqlglot.parse_one(
+        f"SELECT *, sum(_new) OVER ({by}) AS _island FROM (SELECT *, CASE WHEN {time} <= {before} THEN 0 ELSE 1 END AS "
+        f"_new FROM (SELECT *, {time} + CAST({gap} AS INTERVAL) AS _to FROM put_rows) WHERE _to > {time})",
+        dialect="duckdb",
+    )
+    below = select.args["from_"].this
+    (table,) = rows.find_all(exp.Table)
+    table.replace(below.copy())
+    below.replace(exp.Subquery(this=rows, alias=exp.TableAlias(this=exp.to_identifier("islands"))))
+    call.replace(exp.column("_island"))
+    for column in list(select.find_all(exp.Column)):
+        if column.table == "session_window":
+            value = f"min({time})" if column.name == "start" else "max(_to)"
+            column.replace(sqlglot.parse_one(value, dialect="duckdb"))
 
 
 def _seconds(text: str) -> int:
@@ -198,6 +226,8 @@ def _run_source(
 
 def of_windows(rows: str, merge: Merge) -> str:
     """The rows of a merge as they come out of its state when all windows have closed: once for each window."""
+    if merge.sessions is not None:
+        return _of_sessions(rows, merge.window_column, merge.sessions.keys)
     if not merge.panes:
         return rows
     unit, column = timedelta(microseconds=1), f"panes.{merge.window_column}"
@@ -215,6 +245,16 @@ def of_windows(rows: str, merge: Merge) -> str:
     still_in = f"{behind} + place * {slide_us} < {merge.window // unit}"
     made = f"panes.* REPLACE ({start} AS {merge.window_column})"
     return f"SELECT {made} FROM ({rows}) AS panes, {places} WHERE {still_in}"
+
+
+def _of_sessions(rows: str, start: str, keys: Sequence[str]) -> str:
+    by = f"PARTITION BY {', '.join(keys) or '1'} ORDER BY {start}, {WINDOW_END}"
+    before = f"max({WINDOW_END}) OVER ({by} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    begun = f"SELECT *, CASE WHEN {start} <= {before} THEN 0 ELSE 1 END AS _new FROM ({rows})"
+    island = f"OVER (PARTITION BY {', '.join([*keys, '_island'])})"
+    made = f"min({start}) {island} AS {start}, max({WINDOW_END}) {island} AS {WINDOW_END}"
+    islands = f"SELECT *, sum(_new) OVER ({by}) AS _island FROM ({begun})"
+    return f"SELECT * EXCLUDE (_new, _island) REPLACE ({made}) FROM ({islands})"
 
 
 def _put_view(db: duckdb.DuckDBPyConnection, view: str, sql: str) -> None:

@@ -37,7 +37,7 @@ def test_what_the_planner_knows_more_of_can_be_called() -> None:
     [
         *("reflect", "try_reflect", "java_method", "input_file_name", "input_file_block_start", "current_user"),
         *("version", "spark_partition_id", "monotonically_increasing_id", "uuid", "rand", "aes_encrypt", "range"),
-        *("from_avro", "from_protobuf", "xpath", "from_xml", "python_worker_logs", "session_window"),
+        *("from_avro", "from_protobuf", "xpath", "from_xml", "python_worker_logs", "window_time"),
     ],
 )
 def test_what_must_stay_out_is_out(name: str) -> None:

@@ -118,6 +118,16 @@ DIFFERENT = [
         "cumulative windows, of equal statements",
     ),
     (
+        "SELECT count(*) AS n FROM s GROUP BY session_window(ts, '10 seconds'), k",
+        "SELECT count(*) AS n FROM s GROUP BY session_window(ts, '20 seconds'), k",
+        "the gap of sessions",
+    ),
+    (
+        f"SELECT count(*) AS n FROM s GROUP BY {WINDOW}, k",
+        "SELECT count(*) AS n FROM s GROUP BY session_window(ts, '10 seconds'), k",
+        "windows and sessions",
+    ),
+    (
         f"SELECT count(*) AS n FROM s GROUP BY {WINDOW}, k",
         f"SELECT count(*) AS n FROM s GROUP BY {WINDOW}, v",
         "a group key that is not selected",

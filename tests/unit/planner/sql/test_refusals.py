@@ -44,7 +44,7 @@ from tests.unit.planner.build import catalog_of, draft_of
         ("SELECT a FROM s WHERE ts > now()", 1, 28, "now"),
         ("SELECT unix_timestamp() FROM s", 1, 8, "unix_timestamp"),
         ("SELECT uuid() FROM s", 1, 8, "uuid"),
-        ("SELECT session_window(ts, '1 s') FROM s", 1, 8, "session_window"),
+        ("SELECT window_time(w) FROM s", 1, 8, "window_time"),
         ("SELECT ${x} FROM s", 1, 8, "$"),
         ("SELECT a:b FROM s", 1, 9, ":"),
     ],

@@ -23,6 +23,7 @@ from site_agent.tasks.spec import (
     RelationSpec,
     ResultSpec,
     SeedSpec,
+    SessionSpec,
     TakeOver,
     TaskSpec,
     ViewSpec,
@@ -129,6 +130,16 @@ def test_a_merge_may_have_several_views() -> None:
     (spec,) = assignment_from_proto(site_pb2.Assignment(tasks=[task])).tasks
 
     assert spec.window == WindowSpec("w", 10, 10, (ViewSpec("input", "C"), ViewSpec("t1", "", required=False)))
+
+
+def test_a_merge_of_sessions_is_told_of_their_columns() -> None:
+    sessions = site_pb2.Sessions(start_column="s", end_column="e", keys=["k", "l"])
+    merge = site_pb2.MergeSpec(window_us=10, combine_sql="C", sessions=sessions)
+    task = site_pb2.TaskSpec(task_id="q.m1.eu", kind=site_pb2.STAGE_KIND_MERGE, merge=merge)
+    (spec,) = assignment_from_proto(site_pb2.Assignment(tasks=[task])).tasks
+
+    views = (ViewSpec("input", "C"),)
+    assert spec.window == WindowSpec("s", 10, 10, views, sessions=SessionSpec("e", ("k", "l")))
 
 
 @pytest.mark.parametrize("split", [None, Split(), Split((FilePart("/a", 3, 4), FilePart("/b", 0, 9)), 13)])
