@@ -12,11 +12,8 @@ from datetime import timedelta
 from enum import Enum
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from machine import faults
 from planner.values.stages import StageKind
@@ -208,21 +205,13 @@ def check(outcome: Outcome) -> Sequence[Partial]:
     return late
 
 
-@pytest.mark.parametrize("checkpoint_bytes", [0, 200, 10**9])
-@settings(max_examples=25, deadline=None)
-@given(st.randoms(use_true_random=False))
-def test_killed_anywhere_each_session_comes_out_once(checkpoint_bytes: int, rng: Random) -> None:
-    with TemporaryDirectory() as directory:
-        outcome = asyncio.run(played(Path(directory), rng, idles=False, checkpoint_bytes=checkpoint_bytes))
-    assert check(outcome) == []
-
-
-@pytest.mark.parametrize("checkpoint_bytes", [0, 200, 10**9])
-@settings(max_examples=25, deadline=None)
-@given(st.randoms(use_true_random=False))
-def test_rows_behind_a_channel_that_was_idle_are_late_once(checkpoint_bytes: int, rng: Random) -> None:
-    with TemporaryDirectory() as directory:
-        check(asyncio.run(played(Path(directory), rng, idles=True, checkpoint_bytes=checkpoint_bytes)))
+@pytest.mark.parametrize("idles", [False, True])
+@pytest.mark.parametrize("seed", range(15))
+async def test_killed_anywhere_each_session_comes_out_once(tmp_path: Path, seed: int, *, idles: bool) -> None:
+    """Rows behind a channel that was idle may be late, and are so once."""
+    stored = (0, 200, 10**9)[seed % 3]
+    late = check(await played(tmp_path, Random(seed), idles=idles, checkpoint_bytes=stored))
+    assert idles or not late
 
 
 async def test_a_row_that_was_late_is_late_again_after_a_crash(tmp_path: Path) -> None:
