@@ -24,8 +24,9 @@ from master.access.options import access_config, add_access_options
 from master.base import logs
 from master.base.errors import InvalidRequestError, MasterError
 from master.base.logs import line
-from master.config import connect
+from master.config import guests
 from master.config.values import BatchConfig, MasterConfig, ServerOptions
+from master.flight.server import serving_flights
 from master.metrics import ROLE
 from master.records.specs import ResultsLimit
 from master.server import Master, Surroundings, serving, write_ready_file
@@ -72,10 +73,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parsed.ready_file,
         parsed.tls_dir,
         parsed.metrics_listen or "",
-        connect.address(parsed),
-        connect.certificate(parsed),
+        *guests.addresses(parsed),
+        guests.certificate(parsed),
     )
-    message, hint = connect.refusal_of(options, auth=config.access.on, insecure=parsed.insecure)
+    message, hint = guests.refusal_of(options, auth=config.access.on, insecure=parsed.insecure)
     if not message and not parsed.insecure:
         message, hint = _exposed(options)
     if message:
@@ -146,12 +147,15 @@ async def _serve(options: ServerOptions, config: MasterConfig) -> None:
             if options.metrics:
                 metrics = await stack.enter_async_context(serving_metrics(options.metrics, master.metrics.families))
             address = await stack.enter_async_context(serving(master, options.listen))
-            clients = ""
+            clients = flights = ""
             if options.connect:
                 clients = await stack.enter_async_context(_serving_clients(master, options))
+            if options.flight:
+                serving_guests = serving_flights(master.flight_parts(), options.flight, options.guest_certificate)
+                flights = await stack.enter_async_context(serving_guests)
             logger.info(line("serving", address=address, data=options.data, sites=",".join(sorted(topology.sites))))
             if options.ready_file is not None:
-                write_ready_file(options.ready_file, address, metrics, clients)
+                write_ready_file(options.ready_file, address, metrics=metrics, connect=clients, flight=flights)
             await stop.wait()
             logger.info("stopping")
     finally:
@@ -166,7 +170,7 @@ def _serving_clients(master: Master, options: ServerOptions) -> AbstractAsyncCon
         raise InvalidRequestError(
             f"--connect-port needs PySpark's classes: {error}", hint="pip install 'selat[connect]'"
         ) from error
-    return serving_clients(master.client_parts(), options.connect, options.connect_certificate)
+    return serving_clients(master.client_parts(), options.connect, options.guest_certificate)
 
 
 def _exposed(options: ServerOptions) -> tuple[str, str]:
@@ -260,7 +264,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--metrics-listen", type=_address, metavar="HOST:PORT", help=LISTEN_HELP)
     parser.add_argument("--log-format", choices=[f.value for f in LogFormat], default="text", help=LOG_FORMAT_HELP)
-    connect.add_options(parser)
+    guests.add_options(parser)
     _add_wall_options(parser)
     add_access_options(parser)
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="where state is kept")

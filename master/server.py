@@ -59,6 +59,7 @@ from master.events import EventStore
 from master.events.log import EventLog
 from master.events.notes import Notes
 from master.events.sqlite import SqliteEvents
+from master.flight.parts import FlightParts
 from master.leases.feed import SlotFeeds
 from master.leases.manager import LeaseManager, LeaseParts
 from master.leases.streaming import StreamingSlots
@@ -376,6 +377,19 @@ class Master:
             checks=self.checkpoint.interceptors,
         )
 
+    def flight_parts(self) -> FlightParts:
+        """Return the parts that make up the endpoint for clients of Arrow Flight SQL."""
+        return FlightParts(
+            statements=self._statements(),
+            queries=self.queries,
+            jobs=self.jobs,
+            results=self._results,
+            watches=self._watches,
+            catalog=self.catalog,
+            random_hex=self._around.random_hex,
+            checks=self.checkpoint.interceptors,
+        )
+
     def _defaults(self) -> Settings:
         return Settings(self._config.sharing, adapting=self._config.adapting, batch=self._config.batch.options)
 
@@ -471,11 +485,11 @@ async def end(server: grpc.aio.Server, pending: PendingCalls, timeout: timedelta
             await pending.left()
 
 
-def write_ready_file(path: Path, address: str, metrics: str = "", connect: str = "") -> None:
-    """Write, in one piece, the file that tells this process's parent that the master serves."""
+def write_ready_file(path: Path, address: str, **further: str) -> None:
+    """Write, in one piece, the file that tells this process's parent that the master serves, and what else, and where:
+    addresses by name, of which empty ones are left out."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    further = {"metrics": metrics, "connect": connect}
     told = {"address": address, "pid": os.getpid(), **{name: value for name, value in further.items() if value}}
     temporary.write_text(json.dumps(told) + "\n")
     temporary.replace(path)

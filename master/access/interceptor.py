@@ -87,6 +87,9 @@ class AccessInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
         if inspect.isasyncgenfunction(handler.unary_stream):
             stream = self._stream(handler.unary_stream, read, (method, rule))
             return cast(Handler, handler._replace(request_deserializer=None, unary_stream=stream))
+        if inspect.isasyncgenfunction(handler.stream_stream):
+            both = self._both(handler.stream_stream, read, (method, rule))
+            return cast(Handler, handler._replace(request_deserializer=None, stream_stream=both))
         # None of our services has such methods: what cannot be checked cannot be called.
         return grpc.unary_unary_rpc_method_handler(_refuse)
 
@@ -123,6 +126,35 @@ class AccessInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
                     if visit.rule is not None and visit.rule.follows:
                         # The call may go on for days: its beginning is logged at once.
                         self._tell(visit, OK)
+                    yield response
+
+        return wrapped
+
+    def _both(
+        self,
+        answer: Callable[[AsyncIterator[Any], Context], AsyncIterator[Any]],
+        read: Callable[[bytes], Any],
+        method: tuple[str, Rule | None],
+    ) -> Callable[[AsyncIterator[bytes], Context], AsyncIterator[Any]]:
+        """The first message is checked as a request is; those that follow it belong to it."""
+
+        @functools.wraps(answer)
+        async def wrapped(messages: AsyncIterator[bytes], context: Context) -> AsyncIterator[Any]:
+            rest = aiter(messages)
+            visit = _visit(method, await anext(rest, b""), context)
+
+            async def requests(first: Any) -> AsyncIterator[Any]:
+                yield first
+                async for data in rest:
+                    if len(data) > visit.call.limits.message_bytes:
+                        raise limit_exceeded(visit.call.principal, "message_bytes", visit.call.limits)
+                    yield read(data)
+
+            async with (
+                self._passing(visit, context, read) as (request, _),
+                aclosing(cast("AsyncGenerator[Any]", answer(requests(request), context))) as responses,
+            ):
+                async for response in responses:
                     yield response
 
         return wrapped

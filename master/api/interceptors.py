@@ -65,6 +65,8 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             handler = handler._replace(unary_unary=self._unary(handler.unary_unary, method))
         elif handler is not None and inspect.isasyncgenfunction(handler.unary_stream):
             handler = handler._replace(unary_stream=self._stream(handler.unary_stream, method))
+        elif handler is not None and inspect.isasyncgenfunction(handler.stream_stream):
+            handler = handler._replace(stream_stream=self._both(handler.stream_stream, method))
         return cast(Handler, handler)
 
     def _unary(
@@ -88,6 +90,24 @@ class ErrorInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]
             with self._pending.counted() if method == _ENDS else self._pending.followed():
                 try:
                     async for response in call(_whole(request, method), context):
+                        yield response
+                except Exception as error:  # noqa: BLE001 - becomes a status, and is logged
+                    await self._abort(context, error, method)
+
+        return wrapped
+
+    def _both(
+        self, call: Callable[[AsyncIterator[Any], Context], AsyncIterator[Any]], method: str
+    ) -> Callable[[AsyncIterator[Any], Context], AsyncIterator[Any]]:
+        async def wholes(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+            async for request in requests:
+                yield _whole(request, method)
+
+        @functools.wraps(call)
+        async def wrapped(requests: AsyncIterator[Any], context: Context) -> AsyncIterator[Any]:
+            with self._pending.counted():
+                try:
+                    async for response in call(wholes(requests), context):
                         yield response
                 except Exception as error:  # noqa: BLE001 - becomes a status, and is logged
                     await self._abort(context, error, method)

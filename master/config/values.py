@@ -145,5 +145,7 @@ class ServerOptions:
     """host:port at which metrics are served; empty: they are not."""
     connect: str = ""
     """host:port at which Spark's own clients are served; empty: they are not."""
-    connect_certificate: Certificate | None = None
-    """Spark's clients check it; None: their connections are not encrypted."""
+    flight: str = ""
+    """host:port at which clients of Arrow Flight SQL are served; empty: they are not."""
+    guest_certificate: Certificate | None = None
+    """Both kinds of clients check it; None: their connections are not encrypted."""

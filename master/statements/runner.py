@@ -41,7 +41,7 @@ from master.views.queries import QueryViews
 from planner.access.statements import STATEMENTS
 from planner.graph.ids import TaskId
 from planner.graph.plan import PhysicalPlan
-from planner.relations.catalog import RelationKind
+from planner.relations.catalog import Column, RelationKind
 from planner.sharing.deployment import Change, Deployment, deployment_json, deployment_lines
 from planner.sql.analyze_ddl import statistics_query
 from planner.sql.option_ddl import at_option
@@ -151,6 +151,20 @@ class StatementRunner:
                 error.position = error.position or statement.position
                 raise
             yield statement.position.line, outcome
+
+    async def columns_of(self, text: str) -> tuple[Column, ...]:
+        """Return the columns of the query in which a text ends, without running it; SETs alone may stand before it.
+
+        Raises:
+            PlannerError, MasterError: as `run`, and for another text.
+        """
+        *before, last = _parsed(text, "")
+        if not isinstance(last, SelectQuery) or not all(isinstance(one, SetOption) for one in before):
+            raise InvalidRequestError("the text has more than a query, and SETs before it", hint="send one at a time")
+        check_right(STATEMENTS[SelectQuery], last.position)
+        given = dict(checked_setting(one.name, one.value) for one in before if isinstance(one, SetOption))
+        planned = await self._planned(last, None, with_settings(self._parts.defaults, given))
+        return planned.plan.columns
 
     async def _run(self, statement: Statement, script: _Script) -> Outcome:
         if isinstance(statement, CreateFunction | DropFunction | DescribeFunction):

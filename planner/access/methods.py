@@ -133,5 +133,17 @@ METHODS: Mapping[str, Rule] = {
         CloneSession=_SUBMIT,
         GetStatus=Rule(Right.SUBMIT),
     ),
+    **_rules(
+        "arrow.flight.protocol.FlightService",
+        # Each statement has a right of its own, as in Execute; so have lists of relations.
+        Handshake=Rule(Right.BE_KNOWN),
+        ListFlights=Rule(Right.BE_KNOWN),
+        GetFlightInfo=Rule(Right.BE_KNOWN),
+        GetSchema=Rule(Right.BE_KNOWN),
+        DoGet=Rule(Right.BE_KNOWN, _CHANGES, follows=True),
+        DoPut=Rule(Right.BE_KNOWN, _CHANGES),
+        DoAction=Rule(Right.BE_KNOWN),
+        ListActions=Rule(Right.BE_KNOWN),
+    ),
     **_rules("grpc.health.v1.Health", Check=Rule(None), Watch=Rule(None), List=Rule(None)),
 }

@@ -101,6 +101,7 @@ _FIELDS: Sequence[Field[_Endpoint]] = (
 @click.option("--tls", is_flag=True, help="Encrypt everything, with certificates of an authority of its own.")
 @click.option("--metrics", is_flag=True, help="Serve metrics for Prometheus; DIR/metrics.json says where.")
 @click.option("--connect-port", type=int, metavar="PORT", help="Serve Spark's own clients there; 0: a free port.")
+@click.option("--flight-port", type=int, metavar="PORT", help="Serve Arrow Flight SQL there; 0: a free port.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), help="Of all processes.  [default: text]")
 @click.option("--detach", is_flag=True, help="Come back when it serves; it runs on in the background.")
 @click.option("--background", is_flag=True, hidden=True)
@@ -125,6 +126,7 @@ def dev(  # noqa: PLR0913 - one per option
     tls: bool,
     metrics: bool,
     connect_port: int | None,
+    flight_port: int | None,
     log_format: str | None,
     detach: bool,
     background: bool,
@@ -139,6 +141,7 @@ def dev(  # noqa: PLR0913 - one per option
       selat dev --netns                      the same and more, in network namespaces (root)
       selat dev --auth                       with tokens, docs/access.md
       selat dev --connect-port 15002         for Spark's own clients, docs/spark-connect.md
+      selat dev --flight-port 31337          for ADBC and JDBC, docs/flight-sql.md
       selat dev --detach; selat dev stop     in the background
     """
     if ctx.invoked_subcommand is not None:
@@ -154,7 +157,11 @@ def dev(  # noqa: PLR0913 - one per option
         emulate_links=emulate_links,
         tls=tls,
         metrics=metrics,
-        master_arguments=(*_log_arguments(log_format), *_connect_arguments(connect_port)),
+        master_arguments=(
+            *_log_arguments(log_format),
+            *_port_arguments("--connect-port", connect_port),
+            *_port_arguments("--flight-port", flight_port),
+        ),
         agent_arguments=_log_arguments(log_format),
     )
     wish = Wish(WAN_NAME, backend, cpus_per_slot, ProcessIdentity.of(os.getpid())) if netns else None
@@ -218,8 +225,8 @@ def _log_arguments(log_format: str | None) -> tuple[str, ...]:
     return ("--log-format", log_format) if log_format else ()
 
 
-def _connect_arguments(port: int | None) -> tuple[str, ...]:
-    return ("--connect-port", str(port)) if port is not None else ()
+def _port_arguments(option: str, port: int | None) -> tuple[str, ...]:
+    return (option, str(port)) if port is not None else ()
 
 
 def _attached(app: App, cluster: DevCluster, *, greet: bool) -> None:
@@ -273,6 +280,8 @@ def _greet(app: App, directory: DataDirectory, master: str, tls_dir: str, *, aut
     app.note(f"try: selat sql{option} 'SHOW SITES'")
     for connect in (process.connect for process in directory.serving() if process.connect):
         app.note(f"Spark's clients: {_spark_line(connect, directory.admin_token if auth else None)}")
+    for flight in (process.flight for process in directory.serving() if process.flight):
+        app.note(f"Arrow Flight SQL: grpc://localhost:{flight.rpartition(':')[2]}, docs/flight-sql.md")
     if auth:
         app.note(f"with a token: export {TOKEN_FILE_VARIABLE}={directory.admin_token}")
 

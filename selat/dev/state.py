@@ -42,6 +42,8 @@ class Serving:
     """host:port of its metrics; empty: it serves none."""
     connect: str = ""
     """host:port at which the master serves Spark's own clients; empty: it does not."""
+    flight: str = ""
+    """host:port at which it serves clients of Arrow Flight SQL; empty: it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,7 @@ class DataDirectory:
                 content.get("sites") or {name: content["address"]},
                 content.get("metrics", ""),
                 content.get("connect", ""),
+                content.get("flight", ""),
             )
             for name, content in found.items()
             if content is not None
