@@ -1,0 +1,1 @@
+"""Generated from `proto/master/flight`: the messages of Arrow Flight, and the commands of Flight SQL."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from grpc_health.v1 import health_pb2_grpc
 from pyspark.sql.connect import proto as pb
 
 from master.connect.service import SERVICE
+from master.flight.service import SERVICE as FLIGHTS
+from master.flight.service import FlightServicer
 from planner.access.methods import METHODS, Effect
 from planner.access.principal import EVERYBODY, NOBODY, Kind, Principal
 from planner.access.roles import PERSONS, RIGHTS, Right, rights_of, roles_with
@@ -50,7 +53,16 @@ def served() -> set[str]:
     spark = (
         f"/{SERVICE}/{method.name}" for method in pb.base_pb2.DESCRIPTOR.services_by_name["SparkConnectService"].methods
     )
-    return {*server.names, *spark}
+    return {*server.names, *spark, *_flights(none)}
+
+
+def _flights(none: Any) -> set[str]:
+    """The methods in the table that the service of Flight SQL answers."""
+    found: list[Any] = []
+    server: Any = SimpleNamespace(add_generic_rpc_handlers=found.extend)
+    FlightServicer(none, none).add_to(server)
+    named = [name for name in METHODS if name.startswith(f"/{FLIGHTS}/")]
+    return {name for name in named for handler in found if handler.service(SimpleNamespace(method=name)) is not None}
 
 
 def _add(module: Any, servicer: Any, server: Any) -> None:
