@@ -114,7 +114,7 @@ def _merge_text(merge: Merge | None) -> str:
         return (
             "emits each session once, when the watermark passes its end: "
             f"its last row and the gap of {merge.sessions.gap}\n"
-            "keeps each open session until then; one that never ends is kept, and does not come out"
+            "keeps each open session until then; one that never falls silent, until the stream ends"
         )
     windows = format_windows(merge.window, merge.period, merge.offset, cumulates=merge.cumulates, months=merge.months)
     return f"emits each window of {windows} once, when it closes"
