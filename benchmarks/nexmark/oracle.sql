@@ -26,6 +26,16 @@ SELECT p.id, p.name, p.w FROM p JOIN a ON p.id = a.seller AND p.w = a.w
 -- q10
 SELECT auction, bidder, price, dateTime, extra, strftime(dateTime, '%Y-%m-%d'), strftime(dateTime, '%H:%M') FROM bid
 
+-- q11
+SELECT bidder, count(*), min(dateTime), max(dateTime) + INTERVAL '10 seconds' FROM (
+  SELECT bidder, dateTime, sum(begins) OVER (PARTITION BY bidder ORDER BY dateTime ROWS UNBOUNDED PRECEDING) AS session
+  FROM (
+    SELECT bidder, dateTime, CASE WHEN dateTime - lag(dateTime) OVER (PARTITION BY bidder ORDER BY dateTime)
+      <= INTERVAL '10 seconds' THEN 0 ELSE 1 END AS begins
+    FROM bid
+  )
+) GROUP BY bidder, session
+
 -- q12
 -- A generated row arrives when it is born, and `dateTime` of `bid` is just that.
 SELECT bidder, count(*), w, w + INTERVAL '10 seconds'

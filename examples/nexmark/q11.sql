@@ -1,5 +1,4 @@
 -- q11: User sessions
--- Refused: UNSUPPORTED_SQL: session_window is not possible
 
 SELECT B.bidder, count(*) AS bid_count, session_window.start AS starttime, session_window.end AS endtime
 FROM bid AS B
