@@ -68,11 +68,12 @@ def _bind_join(join: exp.Join, scope: Scope, by_equality: bool) -> Join:
 
 def _check_side(join: exp.Join, scope: Scope) -> None:
     """Refuse rows of a table without a match: nobody knows before the end of the stream that they are without one."""
-    if is_right(join) and not (scope.stream.is_stream and scope.members[-1].is_stream):
-        message = (
-            f"{side_of(join)} JOIN with a table is not possible: its rows without a match are known only at the end"
-        )
-        raise refuse(join.this, scope.source, message, JOIN_HINT)
+    streams = [member for member in (scope.stream, scope.members[-1]) if member.is_stream]
+    if not is_right(join) or len(streams) == 2:
+        return
+    why = " with a table is not possible: its rows without a match are known only at the end"
+    message = f"{side_of(join)} JOIN{why if streams else ' is not possible'}"
+    raise refuse(join.this, scope.source, message, JOIN_HINT)
 
 
 def conditions(join: exp.Join, scope: Scope) -> tuple[exp.Expr, ...]:
