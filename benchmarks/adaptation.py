@@ -16,28 +16,18 @@ the run that the sources took and no merge refused as late. Needs root; ends aft
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import selat
 from benchmarks.namespaces import Place, place
 from benchmarks.report import make_parser, median, publish, quantile, say, table
-from benchmarks.watching import (
-    EPOCH_S,
-    Delay,
-    Watched,
-    delays_of,
-    end,
-    normal_s,
-    wait_for_windows,
-    watch,
-)
+from benchmarks.watching import EPOCH_S, Delay, Watched, delays_of, end, normal_s, rates_of, wait_for_windows, watch
 from selat.local.errors import DevError
 from selat.wan.errors import WanError
 from selat.wan.links import LinkChange
@@ -188,7 +178,7 @@ def run(root: Path, adaptation: str, settle_s: int, sharing: str = NET) -> Run:
             for one in QUERIES.values()
             for stream in STREAMS
             if f" {stream} " in one
-            for schedule in _schedules(at.client, stream)
+            for schedule in rates_of(at.client, stream, ROWS_PER_S)
         )
         delays = tuple(delays_of(watched, begin_s))
         end(watched)
@@ -239,16 +229,6 @@ def _taken(watched: dict[str, Watched]) -> tuple[int, int]:
     tasks = [task for one in watched.values() for task in one.query.info().tasks]
     taken = sum(task.rows_in for task in tasks if task.stage_id.startswith("s"))
     return taken, sum(task.rows_late for task in tasks if not task.stage_id.startswith("s"))
-
-
-def _schedules(client: selat.Client, stream: str) -> Iterator[Sequence[tuple[float, float]]]:
-    """The times and rates of a stream at each of its sites."""
-    for binding in client.stream(stream).bindings:
-        said = binding.options.get("rate_schedule")
-        if said is None:
-            yield [(0.0, float(ROWS_PER_S))]
-        else:
-            yield [(since_us / 1e6, float(rate)) for since_us, rate in json.loads(said)]
 
 
 def plot(runs: Sequence[Run], width: int = 100) -> str:

@@ -49,7 +49,7 @@ from benchmarks.constrained import (
 from benchmarks.namespaces import place
 from benchmarks.report import make_parser, publish, say
 from benchmarks.sharing_counts import between, link_bytes
-from benchmarks.watching import EPOCH_S, Watched, delays_of, end, wait_for_windows, watch
+from benchmarks.watching import EPOCH_S, Watched, delays_of, end, rates_of, sleep_until, wait_for_windows, watch
 from selat.client.moves import MoveStep
 from selat.errors import Detail
 from selat.local.errors import DevError
@@ -64,8 +64,6 @@ default_link: {{bandwidth: {LINK_MBIT_PER_S:g}Mbit/s, latency: 40ms}}
 """
 FEW_ROWS_PER_S = 20
 """While queries start: so no rows wait that would have them moved before the cut."""
-RATE_HOLDS_S = 2.0
-"""So long after it was asked for, the whole rate holds."""
 TRIES = 3
 
 
@@ -92,8 +90,8 @@ def run(root: Path, order: str, submitted: Sequence[str], times: argparse.Namesp
         say(f"order {order}: {', '.join(watched)} run")
         wait_for_windows(watched)
         at.client.alter(STREAM, {"rows_per_second": str(ROWS_PER_S)})
-        time.sleep(RATE_HOLDS_S)
-        full_s = time.time()
+        full_s = max(schedule[-1][0] for schedule in rates_of(at.client, STREAM, FEW_ROWS_PER_S))
+        sleep_until(full_s)
         needs = _needs(watched, times.settle)
         if early := at.client.moves():
             raise DisturbedError(f"{early[0].stage} of {early[0].query_id} moved before the cut")
@@ -147,9 +145,9 @@ def _begin(client: selat.Client, submitted: Sequence[str]) -> dict[str, Watched]
 
 
 def _needs(watched: Mapping[str, Watched], settle_s: float) -> dict[str, Need]:
-    """What each query sends over the link, and holds, once links have been as they are for a while."""
+    """Return the bytes that each query sends over the link and holds, once links have been as they are for a while."""
     before = {name: _sent_bytes(one.query.info()) for name, one in watched.items()}
-    time.sleep(settle_s)
+    sleep_until(time.time() + settle_s)
     needs = {}
     for name, one in watched.items():
         info = one.query.info()
@@ -168,7 +166,7 @@ def _counts(watched: Watched, begin_s: float, whole_s: float) -> dict[int, list[
 
 
 def _sent_bytes(info: selat.QueryInfo) -> int:
-    """What the query's own source gave out at the site where the link begins."""
+    """Return the bytes that the query's own source gave out at the site where the link begins."""
     own = (task for task in info.tasks if task.query_id == info.id and task.site == LINK[0])
     return sum(task.bytes_out for task in own if task.stage_id.startswith("s"))
 
@@ -187,7 +185,7 @@ def _followed(client: selat.Client, watched: Mapping[str, Watched], begin_s: flo
             if found.get((one.query_id, one.stage, asked_s)) != move:
                 found[one.query_id, one.stage, asked_s] = move
                 say(f"{time.time() - begin_s:.0f} s: {move.text}")
-        time.sleep(1)
+        sleep_until(time.time() + 1)
     return tuple(sorted(found.values(), key=lambda move: move.asked_s))
 
 

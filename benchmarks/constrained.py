@@ -1,4 +1,4 @@
-"""What is counted of queries on a link that is cut: the queries, constrained time, figures by order, the report. Pure.
+"""Counts queries on a link that is cut: the queries, constrained time, figures by order, the report. Pure.
 
 See `benchmarks.adaptation_orders`.
 """
@@ -23,7 +23,7 @@ LINK_MBIT_PER_S = 1.05
 """Each link carries so much before the cut."""
 STREAM = "visits"
 ROWS_PER_S = 500
-"""Of the stream at each site."""
+"""The rate of the stream at each site."""
 SLIDE_S = 10
 """A window of each query ends every so many seconds."""
 PAGES, VISITORS = 5_000, 50_000
@@ -50,7 +50,7 @@ def _pages(condition: str) -> str:
 
 
 def _totals(key: str, window_s: int) -> str:
-    """How many there were, and the most that one of them spent: results are a row for each window."""
+    """A row for each window: the number of rows, and the most that one of them spent."""
     window = f"'{window_s} seconds'" + ("" if window_s == SLIDE_S else f", '{SLIDE_S} seconds'")
     return (
         "SELECT e, sum(n) AS n, count(*) AS met, max(spent) AS spent, max(seconds) AS seconds, max(scrolled) AS far "
@@ -71,16 +71,16 @@ QUERIES = {
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Of one query, before the cut."""
+    """The needs of one query before the cut."""
 
     link_bytes_per_s: float
-    """What it sends over the link that is cut; 0: it makes its results of another query's."""
+    """The rate on the link that is cut; 0: the query makes its results of another query's."""
     state_bytes: float
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Of a task. Times are seconds from the cut."""
+    """A move of a task. Times are seconds from the cut."""
 
     query: str
     stage: str
@@ -153,7 +153,7 @@ def submissions(rounds: int) -> Iterator[tuple[str, ...]]:
 
 
 def covered_s(spans: Sequence[tuple[float, float]]) -> float:
-    """How much of the time is in any of the spans; one that ends before it begins has nothing."""
+    """Return the time that is in any of the spans; one that ends before it begins has nothing."""
     total, until = 0.0, float("-inf")
     for begin, end in sorted(spans):
         total += max(0.0, end - max(begin, until))
@@ -193,7 +193,7 @@ def wrong_windows(counts: Mapping[str, Mapping[int, Sequence[int]]]) -> tuple[st
 
 
 def _means(plays: Sequence[Play], figure: Callable[[Play], float]) -> dict[str, float]:
-    """By order, over its rounds."""
+    """Return the figures of each order over its rounds."""
     return {order: mean([figure(one) for one in plays if one.order == order]) for order in ORDERS}
 
 
@@ -206,7 +206,7 @@ def mean(values: Sequence[float]) -> float:
 
 
 def findings(plays: Sequence[Play]) -> dict[str, Finding]:
-    """Of the means over all rounds: nako over the better of the others, and the worse of the others over nako."""
+    """Return ratios of means over all rounds: nako over the better of the others, the worse of the others over nako."""
     if {one.order for one in plays} != set(ORDERS):
         return {}
     figures = {
@@ -269,7 +269,7 @@ def _each(values: Sequence[float], form: str, short: str) -> str:
 
 
 def _by_query(plays: Sequence[Play]) -> str:
-    """What each query is like, and for how long it was constrained under each order."""
+    """Return a table of the queries and of the time for which each was constrained under each order."""
     orders = list(dict.fromkeys(one.order for one in plays))
     rows = []
     for name, query in QUERIES.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from selat.local.errors import DevError
 
 EPOCH_S = 1.0
 NORMAL = 2.0
-"""So many times the median before the first change, and two epochs more, is a normal delay."""
+"""A delay is normal up to this multiple of the median before the first change, and two epochs more."""
 WARM_UP_WINDOWS = 3
 """Each query has delivered so many before links are made narrow..."""
 WARM_UP_S = 180.0
@@ -30,7 +31,9 @@ class Watched:
     query: selat.Query
     arrived_s: dict[datetime, float] = field(default_factory=dict)
     counts: dict[datetime, list[int]] = field(default_factory=dict)
-    """Of the rows of each window."""
+    """The counts in the rows of each window."""
+    warm: threading.Event = field(default_factory=threading.Event)
+    """It has delivered `WARM_UP_WINDOWS`."""
     reader: threading.Thread = field(init=False)
 
     def __post_init__(self) -> None:
@@ -45,11 +48,13 @@ class Watched:
                 for row in batch.batch.select(["e", "n"]).to_pylist():
                     self.arrived_s[row["e"]] = now_s
                     self.counts.setdefault(row["e"], []).append(row["n"])
+                if len(self.arrived_s) >= WARM_UP_WINDOWS:
+                    self.warm.set()
 
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Of a window of one query. Times are seconds from the first change."""
+    """The delay of a window of one query. Times are seconds from the first change."""
 
     query: str
     end_s: float
@@ -67,10 +72,24 @@ def watch(client: selat.Client, sql: str) -> Watched:
 def wait_for_windows(watched: Mapping[str, Watched]) -> None:
     """Return when every query has delivered some windows, or after a while."""
     end_s = time.monotonic() + WARM_UP_S
-    while time.monotonic() < end_s:
-        if all(len(one.arrived_s) >= WARM_UP_WINDOWS for one in watched.values()):
-            return
-        time.sleep(1)
+    for one in watched.values():
+        one.warm.wait(max(0.0, end_s - time.monotonic()))
+
+
+def sleep_until(at_s: float) -> None:
+    """Return at an instant, in seconds since 1970: for measurements that last for a while."""
+    time.sleep(max(0.0, at_s - time.time()))
+
+
+def rates_of(client: selat.Client, stream: str, rows_per_s: float) -> Iterator[Sequence[tuple[float, float]]]:
+    """Yield the instants from which the rates of a generated stream hold, in seconds since 1970, and the rates, by
+    site; `rows_per_s` is the declared rate."""
+    for binding in client.stream(stream).bindings:
+        said = binding.options.get("rate_schedule")
+        if said is None:
+            yield [(0.0, rows_per_s)]
+        else:
+            yield [(since_us / 1e6, float(rate)) for since_us, rate in json.loads(said)]
 
 
 def end(watched: Mapping[str, Watched]) -> None:

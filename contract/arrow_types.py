@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -45,6 +46,21 @@ def arrow_type(text: str, *, unknown: pa.DataType | None = None) -> pa.DataType:
         return _Parser(text, unknown).type()
     except (IndexError, ValueError, pa.ArrowException):
         raise ValueError(f"the type {text} has no equal in Arrow") from None
+
+
+class Column(Protocol):
+    """The name and the SQL type of a column."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def type(self) -> str: ...
+
+
+def arrow_schema(columns: Iterable[Column]) -> pa.Schema:
+    """The Arrow schema that Spark gives such columns; strings stand for types that are not known here."""
+    return pa.schema([(column.name, arrow_type(column.type, unknown=pa.string())) for column in columns])
 
 
 class _Parser:

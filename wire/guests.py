@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,16 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from wire.transport import Options
+MESSAGE_BYTES = 4 * 1024 * 1024
+"""The longest request."""
+_OPTIONS = (
+    ("grpc.max_receive_message_length", MESSAGE_BYTES),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.so_reuseport", 0),
+)
+
+Methods = Mapping[str, tuple[Callable[..., Any], Any]]
+"""The function that answers a method and the message that it takes, by the method's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +30,38 @@ class Certificate:
     key: Path
 
 
-def guest_server(options: Options, interceptors: Sequence[Any]) -> grpc.aio.Server:
+def guest_server(interceptors: Sequence[Any]) -> grpc.aio.Server:
     """A server without a port."""
-    return grpc.aio.server(options=tuple(options), interceptors=tuple(interceptors))
+    return grpc.aio.server(options=_OPTIONS, interceptors=tuple(interceptors))
+
+
+def add_service(
+    server: grpc.aio.Server, service: str, *, unary: Methods, streams: Methods, both: Methods | None = None
+) -> None:
+    """Add a service whose stubs are not ours to a server that does not run yet.
+
+    Args:
+        server: the server.
+        service: its full name.
+        unary: methods with one request and one response.
+        streams: methods with one request and a stream of responses.
+        both: methods with a stream of either.
+    """
+    kinds = (
+        (grpc.unary_unary_rpc_method_handler, unary),
+        (grpc.unary_stream_rpc_method_handler, streams),
+        (grpc.stream_stream_rpc_method_handler, both or {}),
+    )
+    handlers = {
+        name: handle(answer, message.FromString, _serialized)
+        for handle, methods in kinds
+        for name, (answer, message) in methods.items()
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+
+
+def _serialized(message: Any) -> bytes:
+    return bytes(message.SerializeToString())
 
 
 def listen_for_guests(server: grpc.aio.Server, address: str, certificate: Certificate | None) -> int:

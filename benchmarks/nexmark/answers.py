@@ -1,4 +1,4 @@
-"""What NEXMark's texts give on a cluster, and what DuckDB says over the same rows."""
+"""Runs NEXMark's texts on a cluster, and compares their results with DuckDB's over the same rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def load(client: selat.Client) -> duckdb.DuckDBPyConnection:
 
 
 def wrong(text: Text, query: selat.Query, db: duckdb.DuckDBPyConnection, log: Path) -> str | None:
-    """How the result of a text differs from DuckDB's; waits for its end."""
+    """Return the difference between the result of a text and DuckDB's; waits for its end."""
     found = _written(query, db, log) if query.info().sink else _rows(query.results().arrow())
     info = query.wait()
     if info.state is not selat.QueryState.FINISHED or info.rows_late:

@@ -13,7 +13,7 @@ from pyspark.sql.connect import proto as pb
 from contract.client_plans import has_own_columns
 from master.access.caller import caller, note_query, note_statement
 from master.access.ownership import check_live, check_statement
-from master.base.errors import InvalidRequestError, MasterError, OperationCancelledError, PlanFailedError
+from master.base.errors import InvalidRequestError
 from master.connect.answers import Batches, local_relation, progress, stream_of, texts
 from master.connect.arguments import ARGUMENTS, with_values
 from master.connect.catalog import ClientCatalog
@@ -28,6 +28,7 @@ from master.planning.submission import Planned, QueryPlanner
 from master.queries.registry import QueryRegistry
 from master.reconcile.jobs import JobManager
 from master.records.model import QueryRecord, QueryState
+from master.results.ending import cancelled, check_finished, give_up
 from master.results.fetch import FetchStart, ResultFetcher
 from master.statements.runner import StatementRunner
 from master.views.outcomes import Done, Explained, Rows
@@ -259,9 +260,9 @@ class Executions:
                 finally:
                     waiting.cancel()
                     await asyncio.gather(waiting, return_exceptions=True)
-            self._check_finished(record.id)
+            check_finished(self._parts.queries, record.id)
         finally:
-            self._cancel(record.id)
+            give_up(self._parts.queries, self._parts.jobs, record.id)
 
     def _submitted(self, planned: Planned, label: str) -> QueryRecord:
         parts, owner = self._parts, caller().name
@@ -280,32 +281,10 @@ class Executions:
             return progress(0, 1, 0)
         return progress(batch.done, batch.tasks, batch.done_bytes)
 
-    def _check_finished(self, query: str) -> None:
-        record = self._parts.queries.get(query)
-        if record.state is QueryState.FAILED:
-            raise PlanFailedError(
-                f"query {query} failed: {record.reason}", hint=f"selat query show {query}", ids={"query": query}
-            )
-        if record.state is not QueryState.FINISHED:
-            raise _cancelled(query)
-
     def _check_wanted(self, query: str) -> None:
         """Raises OperationCancelledError as soon as somebody has cancelled the query: its tasks may take a while."""
         if self._parts.queries.get(query).state in (QueryState.CANCELLING, QueryState.CANCELLED):
-            raise _cancelled(query)
-
-    def _cancel(self, query: str) -> None:
-        """Cancel the query, if it is not over: whoever asked for its rows is gone."""
-        if not self._parts.queries.get(query).state.over:
-            try:
-                self._parts.jobs.cancel(query)
-            except MasterError:
-                return
-
-
-def _cancelled(query: str) -> OperationCancelledError:
-    ids = {"query": query, "condition": "OPERATION_CANCELED"}
-    return OperationCancelledError(f"query {query} was cancelled", ids=ids)
+            raise cancelled(query)
 
 
 def _text_of(command: Any) -> Any:

@@ -23,15 +23,7 @@ logger = logging.getLogger(__name__)
 
 TICK_S = 5.0
 """The time between looks for what nobody uses any more."""
-MESSAGE_BYTES = 4 * 1024 * 1024
-"""The longest request. Rows of `createDataFrame` are in it."""
 _STOP_S = 1.0
-
-_OPTIONS = (
-    ("grpc.max_receive_message_length", MESSAGE_BYTES),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.so_reuseport", 0),
-)
 
 
 @asynccontextmanager
@@ -44,7 +36,7 @@ async def serving_clients(parts: ClientParts, listen: str, certificate: Certific
     """
     sessions, errors = Sessions(parts.clock.monotonic, parts.random_hex), ErrorBook(parts.random_hex)
     failing = ErrorInterceptor(parts.random_hex, PendingCalls(), end=errors.abort)
-    server = guest_server(_OPTIONS, (failing, *parts.checks))
+    server = guest_server((failing, *parts.checks))
     SparkConnectServicer(sessions, _executions(parts), errors).add_to(server)
     port = listen_for_guests(server, listen, certificate)
     await server.start()

@@ -21,6 +21,7 @@ from master.connect.plans import checked
 from master.connect.sessions import Session, Sessions
 from planner.connect.allowed import ANALYSES
 from planner.values.errors import UnsupportedSqlError
+from wire.guests import Methods, add_service
 
 SERVICE = "spark.connect.SparkConnectService"
 SITE = "site"
@@ -40,7 +41,7 @@ class SparkConnectServicer:
 
     def add_to(self, server: grpc.aio.Server) -> None:
         """Add the service to a server that does not run yet."""
-        unary = {
+        unary: Methods = {
             "AnalyzePlan": (self.analyze_plan, pb.AnalyzePlanRequest),
             "Config": (self.config, pb.ConfigRequest),
             # A stream of requests, of which the first is read: it is refused whatever follows.
@@ -53,21 +54,11 @@ class SparkConnectServicer:
             "CloneSession": (self.clone_session, pb.CloneSessionRequest),
             "GetStatus": (self.get_status, pb.GetStatusRequest),
         }
-        streams = {
+        streams: Methods = {
             "ExecutePlan": (self.execute_plan, pb.ExecutePlanRequest),
             "ReattachExecute": (self.reattach_execute, pb.ReattachExecuteRequest),
         }
-        handlers = {
-            **{
-                name: grpc.unary_unary_rpc_method_handler(call, kind.FromString, _serialized)
-                for name, (call, kind) in unary.items()
-            },
-            **{
-                name: grpc.unary_stream_rpc_method_handler(call, kind.FromString, _serialized)
-                for name, (call, kind) in streams.items()
-            },
-        }
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        add_service(server, SERVICE, unary=unary, streams=streams)
 
     async def execute_plan(self, request: Any, context: Context) -> AsyncIterator[Any]:
         """Run a plan, and send what comes of it."""
@@ -237,7 +228,3 @@ class SparkConnectServicer:
             raise InvalidRequestError("a session's id must be a UUID", ids={"condition": "INVALID_HANDLE.FORMAT"})
         site = next((str(value) for key, value in context.invocation_metadata() or () if key == SITE), "")
         return self._sessions.get(request.session_id, request.client_observed_server_side_session_id, site)
-
-
-def _serialized(message: Any) -> bytes:
-    return bytes(message.SerializeToString())

@@ -1,4 +1,4 @@
-"""What statements give: first their columns, and then, when they are run, their rows."""
+"""Tells the columns that statements give, and runs them for their rows."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from datetime import timedelta
 import pyarrow as pa
 
 from contract.arrow_types import arrow_type
-from master.base.errors import InvalidRequestError, MasterError, OperationCancelledError, PlanFailedError
+from master.base.errors import InvalidRequestError
 from master.flight.parts import FlightParts
-from master.records.model import QueryState
+from master.results.ending import check_finished, give_up
 from master.results.fetch import FetchStart
 from master.views.outcomes import Done, Explained, Outcome, Rows, SettingChanged
 from master.views.queries import QueryView
@@ -93,7 +93,7 @@ class Executions:
         async with aclosing(self._parts.watches.query(outcome.record.id, _WATCH)) as views:
             async for _ in views:
                 pass
-        self._check_finished(outcome.record.id)
+        check_finished(self._parts.queries, outcome.record.id)
 
     async def _outcome(self, text: str) -> Outcome:
         last: Outcome = Done("")
@@ -110,26 +110,9 @@ class Executions:
                         rows = reader.read_all()
                     for batch in rows.rename_columns(schema.names).cast(schema).to_batches():
                         yield batch
-            self._check_finished(query)
+            check_finished(self._parts.queries, query)
         finally:
-            self._cancel(query)
-
-    def _check_finished(self, query: str) -> None:
-        record = self._parts.queries.get(query)
-        if record.state is QueryState.FAILED:
-            raise PlanFailedError(
-                f"query {query} failed: {record.reason}", hint=f"selat query show {query}", ids={"query": query}
-            )
-        if record.state is not QueryState.FINISHED:
-            raise OperationCancelledError(f"query {query} was cancelled", ids={"query": query})
-
-    def _cancel(self, query: str) -> None:
-        """Cancel a query that is not over: whoever asked for its rows is gone."""
-        if not self._parts.queries.get(query).state.over:
-            try:
-                self._parts.jobs.cancel(query)
-            except MasterError:
-                return
+            give_up(self._parts.queries, self._parts.jobs, query)
 
 
 def _last(text: str) -> Statement | None:

@@ -1,4 +1,4 @@
-"""What there is: relations, kinds of them, and what the server can do.
+"""Answers questions about the catalog and the server: relations, kinds of them, abilities.
 
 Names of relations have neither a catalog nor a schema in front: both are the empty name, as the protocol has it.
 """
@@ -12,14 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from contract.arrow_types import arrow_type
+from contract.arrow_types import arrow_schema
 from master.flight.messages import schema_bytes
 from planner.relations.catalog import Relation
 
 Relations = Callable[[], Iterable[Relation]]
 
 _NAME = ""
-"""Of the only catalog and the only schema."""
+"""The name of the only catalog and the only schema."""
 _REQUIRED, _OPTIONAL = False, True
 
 
@@ -103,20 +103,18 @@ _FACTS: Mapping[int, str | bool | int] = {
     # NULLs come first.
     507: 1,
 }
-"""By its number in the protocol, a fact about the server."""
+"""Facts about the server, by their numbers in the protocol."""
 
-_BRANCHES = pa.list_(pa.field("item", pa.string()))
-_MAP = pa.map_(pa.int32(), pa.list_(pa.field("item", pa.int32())))
 _VALUE_TYPES = (
     ("string_value", pa.string()),
     ("bool_value", pa.bool_()),
     ("bigint_value", pa.int64()),
     ("int32_bitmask", pa.int32()),
-    ("string_list", _BRANCHES),
-    ("int32_to_int32_list_map", _MAP),
+    ("string_list", pa.list_(pa.string())),
+    ("int32_to_int32_list_map", pa.map_(pa.int32(), pa.list_(pa.int32()))),
 )
 _PLACES = {str: 0, bool: 1, int: 3}
-"""By the type of a fact, which value of the union it is."""
+"""The place of a fact's value in the union, by its type."""
 
 
 def answer(command: Any, relations: Relations) -> pa.Table:
@@ -168,12 +166,8 @@ def _tables(command: Any, relations: Iterable[Relation]) -> pa.Table:
     rows = [(_NAME, _NAME, relation.name, kind) for relation, kind in found]
     if not command.include_schema:
         return _table(_TABLES, rows)
-    columns = [(schema_bytes(_columns(relation)),) for relation, _ in found]
+    columns = [(schema_bytes(arrow_schema(relation.columns)),) for relation, _ in found]
     return _table(_TABLES.append(_COLUMNS), [(*row, *own) for row, own in zip(rows, columns, strict=True)])
-
-
-def _columns(relation: Relation) -> pa.Schema:
-    return pa.schema([(column.name, arrow_type(column.type, unknown=pa.string())) for column in relation.columns])
 
 
 def _matches(pattern: str, name: str) -> bool:

@@ -17,14 +17,7 @@ from master.flight.service import FlightServicer
 from selat.v1.common_pb2 import ErrorDetail
 from wire.guests import Certificate, guest_server, listen_for_guests
 
-MESSAGE_BYTES = 4 * 1024 * 1024
-"""The longest request."""
 _STOP_S = 1.0
-_OPTIONS = (
-    ("grpc.max_receive_message_length", MESSAGE_BYTES),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.so_reuseport", 0),
-)
 
 
 @asynccontextmanager
@@ -36,7 +29,7 @@ async def serving_flights(parts: FlightParts, listen: str, certificate: Certific
         OSError: the certificate cannot be read.
     """
     failing = ErrorInterceptor(parts.random_hex, PendingCalls(), end=_abort)
-    server = guest_server(_OPTIONS, (failing, *parts.checks))
+    server = guest_server((failing, *parts.checks))
     FlightServicer(Executions(parts), parts.catalog).add_to(server)
     port = listen_for_guests(server, listen, certificate)
     await server.start()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
@@ -24,13 +24,11 @@ from master.relations.catalog import CatalogManager
 from planner.access.roles import Right
 from planner.relations.catalog import Relation
 from planner.values.errors import PlannerError
+from wire.guests import Methods, add_service
 
 SERVICE = "arrow.flight.protocol.FlightService"
 VALUES_BYTES = 1024 * 1024
 """The most that the values of a prepared statement may take."""
-Methods = Mapping[str, tuple[Callable[..., Any], Any]]
-"""By the name of a method, what answers it, and the message that it takes."""
-
 _ACTIONS = {
     "CreatePreparedStatement": "the handle of a statement, and the columns of its rows and parameters",
     "ClosePreparedStatement": "nothing: handles hold their statements",
@@ -60,21 +58,7 @@ class FlightServicer:
             "Handshake": (self.handshake, flight.HandshakeRequest),
             "DoPut": (self.do_put, flight.FlightData),
         }
-        handlers = {
-            **{
-                name: grpc.unary_unary_rpc_method_handler(call, kind.FromString, _serialized)
-                for name, (call, kind) in unary.items()
-            },
-            **{
-                name: grpc.unary_stream_rpc_method_handler(call, kind.FromString, _serialized)
-                for name, (call, kind) in streams.items()
-            },
-            **{
-                name: grpc.stream_stream_rpc_method_handler(call, kind.FromString, _serialized)
-                for name, (call, kind) in both.items()
-            },
-        }
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+        add_service(server, SERVICE, unary=unary, streams=streams, both=both)
 
     async def handshake(
         self, messages: AsyncIterator[flight.HandshakeRequest], context: Context
@@ -134,7 +118,7 @@ class FlightServicer:
         self, messages: AsyncIterator[flight.FlightData], context: Context
     ) -> AsyncIterator[flight.PutResult]:
         """Run a statement that has no rows, once or with each of several values; or give a statement its values."""
-        first = await anext(aiter(messages))
+        first = await anext(aiter(messages), flight.FlightData())
         command = command_of(first.flight_descriptor)
         values = await _values(first, messages)
         if isinstance(command, UPDATES):
@@ -219,7 +203,3 @@ async def _values(first: flight.FlightData, messages: AsyncIterator[flight.Fligh
             )
         found.append(message)
     return [tuple(row) for batch in rows_of(found) for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
-
-
-def _serialized(message: Any) -> bytes:
-    return bytes(message.SerializeToString())

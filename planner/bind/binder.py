@@ -32,7 +32,7 @@ _MONTHS = re.compile(r"(?i)\b\d+'?\s+(month|year|quarter)s?\b")
 WINDOW_FORM = "window(ts, '10 seconds')"
 MAX_PANES_OF_A_WINDOW = 1000
 UNKNOWN_GAP = timedelta(minutes=1)
-"""What estimates take for the gap of sessions where each row has one of its own."""
+"""Estimates take this gap for sessions in which each row has one of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,10 +309,9 @@ def _any_event_time(call: exp.Expr, scope: Scope) -> exp.Expr | None:
     first = call.expressions[0]
     if function_name(first) != "coalesce" or not scope.nullable:
         return None
-    columns = [resolve(scope, parts_of(c)) or c for c in first.find_all(exp.Column) if "bound" not in c.meta]
-    columns = columns or list(first.find_all(exp.Column))
-    named = all(any(is_event_time(column, stream) for column in columns) for stream in scope.streams)
-    return any_event_time_of(scope) if named and len(columns) == len(scope.streams) else None
+    times = [_resolved(argument.unnest(), scope) for argument in first.expressions]
+    named = all(any(is_event_time(time, stream) for time in times) for stream in scope.streams)
+    return any_event_time_of(scope) if named and len(times) == len(scope.streams) else None
 
 
 def any_event_time_of(scope: Scope) -> exp.Expr:
@@ -352,9 +351,8 @@ def _gap(argument: exp.Expr, call: exp.Expr, scope: Scope, form: str) -> exp.Exp
 
 def _stream_of(call: exp.Expr, scope: Scope, form: str) -> Member:
     """The stream whose event time is the first argument of a window call."""
-    first = column = call.expressions[0]
-    if isinstance(column, exp.Column) and "bound" not in column.meta:
-        column = resolve(scope, parts_of(column)) or column
+    first = call.expressions[0]
+    column = _resolved(first, scope)
     stream = next((m for m in scope.streams if is_event_time(column, m)), None)
     if stream is None:
         at = first if offset_of(first) is not None else call
@@ -365,6 +363,13 @@ def _stream_of(call: exp.Expr, scope: Scope, form: str) -> Member:
             _event_time_hint(scope, form),
         )
     return stream
+
+
+def _resolved(node: exp.Expr, scope: Scope) -> exp.Expr:
+    """Return what a column means; any other expression as it is."""
+    if not isinstance(node, exp.Column) or "bound" in node.meta:
+        return node
+    return resolve(scope, parts_of(node)) or node
 
 
 def _call(time: exp.Expr, length: timedelta, slide: timedelta, offset: timedelta) -> exp.Expr:

@@ -105,12 +105,12 @@ def side_of(join: exp.Join) -> str:
 
 
 def is_left(join: exp.Join) -> bool:
-    """Whether left rows without a match are kept."""
+    """Return whether left rows without a match are kept."""
     return side_of(join) in ("LEFT", "FULL")
 
 
 def is_right(join: exp.Join) -> bool:
-    """Whether rows of the right side without a match are kept."""
+    """Return whether rows of the right side without a match are kept."""
     return side_of(join) in ("RIGHT", "FULL")
 
 

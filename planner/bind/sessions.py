@@ -18,14 +18,16 @@ from planner.sql.refusals import function_name, refuse
 HINT = "Sessions can be filtered by HAVING, and their rows projected and filtered by a query over them."
 
 
-def check_sessions(tree: exp.Select, window: Window | None, joined: Window | None, scope: Scope) -> None:
-    """Raises UnsupportedSqlError at what a SELECT that groups by sessions cannot have."""
+def check_joined(tree: exp.Select, scope: Scope) -> None:
+    """Raises UnsupportedSqlError at a session in a SELECT that joins streams."""
     call = next((node for node in block_nodes(tree) if function_name(node) == SESSION), None)
-    if call is None:
-        return
-    if joined is not None:
+    if call is not None:
         message = "sessions over joined streams are not possible yet"
         raise refuse(call, scope.source, message, "Group by window(...), or group one stream by its sessions.")
+
+
+def check_sessions(tree: exp.Select, window: Window | None, scope: Scope) -> None:
+    """Raises UnsupportedSqlError at what a SELECT that groups by sessions cannot have."""
     if window is None or not window.is_session:
         return
     if tree.args.get("qualify") is not None:

@@ -21,7 +21,7 @@ from planner.bind.joins import bind_joins
 from planner.bind.outputs import bind_outputs
 from planner.bind.scope import Scope
 from planner.bind.selects import Join, StreamSelect, always_there
-from planner.bind.sessions import check_sessions
+from planner.bind.sessions import check_joined, check_sessions
 from planner.bind.streamjoins import check_join_window
 from planner.bind.topk import bind_top_k
 from planner.bind.windowkeys import part_of_window
@@ -56,7 +56,7 @@ def bind_stream_select(
     if below is not None:
         _check_window_below(tree, joins, below, scope)
     window = _group_window(tree, scope, joined, given=below is not None)
-    check_sessions(tree, window, joined, scope)
+    check_sessions(tree, window, scope)
     outputs = bind_outputs(tree, Binder(scope, window), renamed=renamed)
     aliases = {output.name.lower(): output.expression for output in outputs}
     keys = group_keys(tree, outputs, Binder(scope, window, aliases))
@@ -117,7 +117,7 @@ def _group_window(tree: exp.Select, scope: Scope, joined: Window | None, *, give
     calls = [node for node in block_nodes(tree) if function_name(node) in WINDOWS and id(node) not in within]
     windows = [(call, window_of(call, scope)) for call in calls]
     if joined is not None:
-        check_sessions(tree, None, joined, scope)
+        check_joined(tree, scope)
         check_join_window(windows, joined, scope)
         return joined if (windows or given) and is_grouped(tree) else None
     for call, window in windows:

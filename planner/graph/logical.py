@@ -43,7 +43,7 @@ class Windows:
     cumulates: bool = False
     months: int = 0
     gap: str = ""
-    """Of sessions, which have no length of their own."""
+    """The gap of sessions, which have no length of their own."""
 
 
 @dataclass(frozen=True, slots=True)

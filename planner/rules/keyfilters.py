@@ -80,7 +80,7 @@ class _Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """Of the rows of a taker, those with keys of a giver."""
+    """A filter that keeps the rows of a taker that have keys of a giver."""
 
     keys: float
     key_bytes: float
@@ -91,7 +91,7 @@ class _Match:
 
 @dataclass(frozen=True, slots=True)
 class _Alone:
-    """What filters one scan, and not each scan of its table: what else is to be done where its keys are read."""
+    """A filter of one scan, and not of each scan of its table: it is applied where the scan's keys are read."""
 
     filters: tuple[_Candidate, ...] = ()
     keeps: float = 1.0
@@ -147,7 +147,7 @@ _Keys = tuple[str, str, tuple[exp.Expr, ...], str]
 """A column, and what it is compared with: the MAP of the other table, the conditions of the scan, and its column."""
 
 _Place = tuple[str, tuple[exp.Expr, ...], str]
-"""Where keys come from: the MAP of their table, the conditions of the scan, and the column."""
+"""The origin of keys: the MAP of their table, the conditions of the scan, and the column."""
 
 
 @dataclass(slots=True)
@@ -165,9 +165,9 @@ class _Chooser:
     share: dict[str, float] = field(default_factory=dict)
     """Of the rows of a MAP those that the filters so far keep."""
     alone: dict[tuple[str, tuple[exp.Expr, ...]], tuple[Stage, float]] = field(default_factory=dict)
-    """How a scan is read for its keys, and which share of its rows that leaves, by its MAP and conditions."""
+    """The stage that reads a scan for its keys, and the share of rows that it leaves, by the scan."""
     applied: set[tuple[str, str, _Place]] = field(default_factory=set)
-    """By MAP, column and the place of the keys."""
+    """The filters so far, by MAP, column and the origin of the keys."""
 
     def choose(self) -> None:
         self.maps = {stage.id: stage for stage in self.draft.map_stages}
@@ -186,7 +186,7 @@ class _Chooser:
                     self._consider(candidate, _Alone())
 
     def _bytes(self, stage_id: str, own: Sequence[_Candidate], open_: Set[str]) -> float:
-        """What would be sent of a table if it came next; one of which nothing is known comes last."""
+        """Return the bytes that a table would send if it came next; one of unknown size comes last."""
         size = self.sizes[stage_id]
         if size is None:
             return math.inf
@@ -211,7 +211,7 @@ class _Chooser:
         return min(size.rows, kept_rows) * self.share[scan.stage]
 
     def _match(self, candidate: _Candidate, alone: float = 1.0) -> _Match | str:
-        """What a filter would keep, or why keys are not sent; `alone` is the share of the giver's rows that remain."""
+        """Return the effect of a filter, or the reason not to send keys; `alone` is the share of the giver's rows."""
         taker, giver = candidate.taker, candidate.giver
         given, size, own = self._rows(giver), self.sizes[taker.id], self.sizes[giver.stage]
         kind = _type_of(self.draft, giver.table, candidate.giver_column)

@@ -37,7 +37,7 @@ from planner.values.names import WINDOW_END, WINDOW_START
 
 KEPT = "kept"
 AT = "_at"
-"""Where groups are sessions, the column of a row's event time."""
+"""The column of a row's event time, if groups are sessions."""
 GAP = "_gap"
 """The column of a row's gap, where it is an expression."""
 MERGED = "merged"

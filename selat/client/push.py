@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Self
 
 import grpc
 
+from contract.arrow_types import arrow_schema
 from selat.errors import Detail, InvalidArgument, NotFound, SelatError, StatementError, Unavailable
 from selat.rows.encoding import encoded_batches, to_table
-from selat.rows.types import arrow_schema
 from selat.transport.channel import open_channel, to_error
 from selat.transport.retry import Reconnect
 from selat.transport.session import Call, Session

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pyarrow as pa
 
+from contract.arrow_types import arrow_schema
 from selat.convert.queries import query_info
 from selat.convert.results import record_batch
 from selat.convert.times import to_datetime
 from selat.errors import Detail, InvalidArgument, QueryFailed, SelatError
-from selat.rows.types import arrow_schema
 from selat.transport.retry import Reconnect
 from selat.transport.session import Call, Following, Session
 from selat.v1 import query_pb2

@@ -7,12 +7,12 @@ from itertools import chain, islice
 from types import TracebackType
 from typing import Any, Self
 
+from contract.arrow_types import arrow_schema
 from selat.client import Client, Query, Results
 from selat.dbapi.binding import bound
 from selat.dbapi.errors import InterfaceError, OperationalError, ProgrammingError, translated
 from selat.dbapi.types import type_name
 from selat.errors import SelatError
-from selat.rows.types import arrow_schema
 from selat.values import Explanation, QueryInfo, QueryState, Rows
 
 Row = tuple[Any, ...]

@@ -23,9 +23,9 @@ HOUR_S = 3600.0
 REST_S = 600.0
 """After the hour nothing changes any more, for so long."""
 HEALTHY_S = 4.0
-"""So much delay at most, in the last minute."""
+"""A healthy query has at most this delay in the last minute."""
 MOST_TASKS = 6
-"""Of an operator, in a placement that is looked for."""
+"""The most tasks of an operator in the placements that are tried."""
 _PROGRAM_S = 5.0
 
 

@@ -73,7 +73,7 @@ class Fork:
 
 
 LateEpochs = Mapping[str, Mapping[str, int]]
-"""By channel and epoch, the watermark at which rows of that epoch were late."""
+"""The watermark at which rows of an epoch were late, by channel and epoch."""
 
 
 @dataclass(frozen=True, slots=True)

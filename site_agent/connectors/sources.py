@@ -46,7 +46,7 @@ class SourceContext:
 
     @property
     def by_arrival(self) -> bool:
-        """Whether the source says of each row when it arrived, as its event time."""
+        """The source tells the instant at which each row arrived, as its event time."""
         return is_arrival(self.event_time, (column.name for column in self.columns))
 
     def check(self, spec: ConnectorSpec, kind: RelationKind) -> None:

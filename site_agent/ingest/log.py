@@ -115,8 +115,8 @@ class PushLog:
         self._arrivals = Arrivals(self._directory, self._files, newest_us=newest_us)
 
     def floor_us(self, record: int) -> int | None:
-        """Of a log by arrival: the time before which no record from this one on arrives; None where records that are
-        stored say it. Waits for a write that is under way.
+        """Return the time before which no record from this one on arrives, of a log by arrival; None where records that
+        are stored say it. Waits for a write that is under way.
 
         Raises:
             IngestError: the disk refused.

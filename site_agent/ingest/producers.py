@@ -24,7 +24,7 @@ class Producers:
 
     @property
     def newest_us(self) -> int:
-        """When the newest push of all came; 0: there was none."""
+        """The instant of the newest push; 0: there was none."""
         return max((at_us for _, at_us in self._last.values()), default=0)
 
     def note(self, producer: str, sequence: int, at_us: int) -> None:

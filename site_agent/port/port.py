@@ -36,7 +36,7 @@ class PortBatch:
     idle: bool = False
     """All channels that have not ended are idle: the watermark stays until one of them has rows."""
     rows_by_bin: Mapping[int, int] = field(default_factory=dict)
-    """Of rows in bins."""
+    """The number of rows in each bin, of those that are in bins."""
 
 
 @dataclass(frozen=True, slots=True)

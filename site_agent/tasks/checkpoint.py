@@ -59,7 +59,7 @@ class Succession:
     of_others: bool = False
     """The task reads other channels than its predecessor did, in which no rows are late."""
     dropped: LateEpochs = field(default_factory=dict)
-    """Of sessions, it holds what the predecessor dropped as late of what the task takes again."""
+    """It holds, for sessions, the epochs of which the predecessor dropped late rows and which the task takes again."""
 
     @property
     def taken_over(self) -> bool:
@@ -87,7 +87,7 @@ class Checkpoint:
     succession: Succession | None = None
     """It is set for a task that takes another one's place, or has done so once."""
     dropped: LateEpochs = field(default_factory=dict)
-    """Of sessions, it holds what a successor that begins with an earlier checkpoint has to drop as late."""
+    """It holds, for sessions, the epochs of which a successor with an earlier checkpoint has to drop late rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class Sample:
     waited_s: float = 0.0
     """How long its work waited for a slot, and in the slot for a CPU."""
     rows_by_bin: Mapping[int, int] = field(default_factory=dict)
-    """Of the rows that it took, those in bins."""
+    """The number of rows that it took in each bin, of those that are in bins."""
 
 
 @dataclass(frozen=True, slots=True)

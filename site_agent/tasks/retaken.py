@@ -1,4 +1,4 @@
-"""What a merge of sessions has taken before a crash, or its predecessor has, and takes again as it was taken then.
+"""Has a merge of sessions take rows again as it, or its predecessor, took them before a crash.
 
 A row of which it is not known any more whether it was out may be part of a session that is open. So the rows that were
 read up to the last epoch of the task's channel are read again before anything else is done; the sessions that end
@@ -28,9 +28,9 @@ class Retaken:
     """One attempt's knowledge."""
 
     cursors: Mapping[str, int] = field(default_factory=dict)
-    """What was read when the last epoch was published."""
+    """The cursors at which the last epoch was published."""
     watermark_us: int | None = None
-    """Of that epoch; None: nothing was published, or all of that was taken again."""
+    """The watermark of that epoch; None: nothing was published, or all of that was taken again."""
     _dropped: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @classmethod

@@ -48,7 +48,7 @@ class OpenSessions(OpenWindows):
         self.advance(start_us if self.closed_us is None else max(start_us, self.closed_us))
 
     def ends_by(self, watermark_us: int | None) -> int:
-        """How many rows there are to look at for sessions that end before the watermark and are not out; 0: none."""
+        """Return how many rows to look at for sessions that end before the watermark and are not out; 0: none."""
         wanted = self._due(watermark_us, ALL_BINS)
         if watermark_us is None or not self._may_end(watermark_us):
             return 0
@@ -91,7 +91,7 @@ class OpenSessions(OpenWindows):
         self.runs = [run for run, rows in zip(self.runs, kept[len(fresh) :], strict=True) if rows.num_rows]
 
     def crosses_boundary(self, watermark_us: int | None) -> bool:
-        """Whether the watermark has moved on by enough to see which sessions it ends."""
+        """Return whether the watermark has moved on by enough to see which sessions it ends."""
         if watermark_us is None or self.closed_us is None:
             return watermark_us is not None
         return watermark_us // EVERY_US > self.closed_us // EVERY_US
@@ -121,13 +121,13 @@ class OpenSessions(OpenWindows):
         return self._spec.sessions
 
     def _due(self, watermark_us: int | None, bins: range) -> Callable[[Extent], bool]:
-        """Whether rows may be of these bins, and of sessions that end before the watermark and are not out."""
+        """Return whether rows may be of these bins, and of sessions that end before the watermark and are not out."""
         if watermark_us is None or (self.closed_us is not None and watermark_us <= self.closed_us):
             return lambda _: False
         return lambda extent: extent.first_us < watermark_us and extent.meets(bins)
 
     def _may_end(self, watermark_us: int) -> bool:
-        """Whether sessions may end before the watermark that are not out: then one of their rows ends there."""
+        """Return whether sessions may end before the watermark that are not out: then one of their rows ends there."""
         cached = [run.cached for run in self.runs]
         if any(rows is None for rows in cached):
             return True
@@ -144,7 +144,7 @@ class OpenSessions(OpenWindows):
         return [of_bins(table, bins) for run in runs for table in run.read(lambda extent: extent.meets(bins))]
 
     def _open_of(self, tables: Sequence[pa.Table]) -> list[pa.Table]:
-        """Of all rows there are, or all of some bins, those of sessions that are not out."""
+        """Return the rows of sessions that are not out, of all rows there are or of all in some bins."""
         narrow = [table.select([self._spec.column, self._sessions.end, *self._sessions.keys]) for table in tables]
         if not narrow or self.closed_us is None:
             return list(tables)
@@ -160,7 +160,7 @@ class OpenSessions(OpenWindows):
         ]
 
     def _may_be_of(self, rows: pa.Table, watermark_us: int) -> npt.NDArray[np.bool_]:
-        """Which rows have the key of one that ends before the watermark, and so may be of a session that does."""
+        """Return a mask of the rows with the key of one that ends before the watermark: their session may, too."""
         ending = instants(rows, self._sessions.end) < watermark_us
         return of_keys(rows, rows.filter(pa.array(ending)), self._sessions)
 

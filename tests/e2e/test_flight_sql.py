@@ -9,7 +9,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from adbc_driver_flightsql.dbapi import connect
 from adbc_driver_manager import Error
@@ -17,10 +16,10 @@ from adbc_driver_manager import Error
 import selat
 from selat.dev.cluster import DevCluster
 from tests.e2e.cluster import running_cluster, wait_until
+from tests.e2e.shards import places, write_shards
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(300)]
 
-SITES = ("us", "eu", "asia")
 ROWS = 30_000
 
 
@@ -38,23 +37,18 @@ def orders(site: int) -> pa.Table:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("rows")
-    for number, site in enumerate(SITES):
-        (root / site).mkdir()
-        pq.write_table(orders(number), root / site / "orders.parquet")
+    write_shards(root, orders)
     return root
 
 
 @pytest.fixture(scope="module")
 def cluster(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
-    places = " ".join(
-        f"AT {site} WITH ('connector' = 'files', 'format' = 'parquet', 'path' = '{files}/{site}')" for site in SITES
-    )
     directory = tmp_path_factory.mktemp("flight")
     with running_cluster(directory, master_arguments=("--flight-port", "0")) as cluster:
         with selat.connect(cluster.address) as client:
             list(
                 client.script(
-                    f"""CREATE TABLE orders (id BIGINT, product STRING, price DOUBLE) {places};
+                    f"""CREATE TABLE orders (id BIGINT, product STRING, price DOUBLE) {places(files)};
                     CREATE STREAM clicks (page STRING, ts TIMESTAMP, WATERMARK FOR ts) WITH ('connector' =
                       'generator', 'rows_per_second' = '50') AT us, AT eu;"""
                 )
@@ -72,7 +66,7 @@ def connection(cluster: DevCluster) -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def db(files: Path) -> duckdb.DuckDBPyConnection:
     found = duckdb.connect()
-    found.execute(f"CREATE VIEW orders AS SELECT * FROM read_parquet('{files}/*/orders.parquet')")
+    found.execute(f"CREATE VIEW orders AS SELECT * FROM read_parquet('{files}/*/shard.parquet')")
     return found
 
 

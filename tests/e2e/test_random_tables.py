@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.long, pytest.mark.
 BATCHES = int(os.environ.get("SELAT_RANDOM_BATCHES", "5"))
 QUERIES_PER_BATCH = 10
 FILES = 2
-"""Of each table at a site; one of them is a split."""
+"""The files of each table at a site; one of them is a split."""
 WITHOUT_ROWS = ("v", "eu")
 """No row of this table is at this site."""
 

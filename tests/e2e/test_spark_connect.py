@@ -21,10 +21,10 @@ from pyspark.sql.connect.window import Window
 import selat
 from selat.dev.cluster import DevCluster
 from tests.e2e.cluster import running_cluster, wait_until
+from tests.e2e.shards import places, write_shards
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(300)]
 
-SITES = ("us", "eu", "asia")
 COUNTRIES = pa.table({"site_id": [0, 1, 2], "country": ["US", "DE", "SG"]})
 
 
@@ -43,24 +43,19 @@ def orders(site: int) -> pa.Table:
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("rows")
-    for number, site in enumerate(SITES):
-        (root / site).mkdir()
-        pq.write_table(orders(number), root / site / "orders.parquet")
+    write_shards(root, orders)
     pq.write_table(COUNTRIES, root / "countries.parquet")
     return root
 
 
 @pytest.fixture(scope="module")
 def cluster(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
-    places = " ".join(
-        f"AT {site} WITH ('connector' = 'files', 'format' = 'parquet', 'path' = '{files}/{site}')" for site in SITES
-    )
     directory = tmp_path_factory.mktemp("connect")
     with running_cluster(directory, master_arguments=("--connect-port", "0")) as cluster:
         with selat.connect(cluster.address) as client:
             list(
                 client.script(
-                    f"""CREATE TABLE orders (id BIGINT, site_id BIGINT, product STRING, price DOUBLE) {places};
+                    f"""CREATE TABLE orders (id BIGINT, site_id BIGINT, product STRING, price DOUBLE) {places(files)};
                     CREATE TABLE countries (site_id BIGINT, country STRING) AT us WITH ('connector' = 'files',
                       'format' = 'parquet', 'path' = '{files}/countries.parquet');
                     CREATE VIEW dear AS SELECT * FROM orders WHERE price > 700;
@@ -92,7 +87,7 @@ def spark(cluster: DevCluster) -> Iterator[SparkSession]:
 @pytest.fixture(scope="module")
 def db(files: Path) -> duckdb.DuckDBPyConnection:
     found = duckdb.connect()
-    found.execute(f"CREATE VIEW orders AS SELECT * FROM read_parquet('{files}/*/orders.parquet')")
+    found.execute(f"CREATE VIEW orders AS SELECT * FROM read_parquet('{files}/*/shard.parquet')")
     found.execute(f"CREATE VIEW countries AS SELECT * FROM read_parquet('{files}/countries.parquet')")
     return found
 

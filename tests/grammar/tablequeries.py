@@ -195,7 +195,7 @@ class Writer:
         return self._one(*calls)
 
     def _numbered(self, scope: Scope, kind: Kind) -> str:
-        """By the place of each row, where only equal ones tie."""
+        """Order by the place of each row: only equal rows tie."""
         value, over = self._value(scope, kind), f"{self._partition(scope)}{self._total(scope)}"
         frame = self._one(
             "1 PRECEDING AND CURRENT ROW", "UNBOUNDED PRECEDING AND CURRENT ROW", "2 PRECEDING AND 1 FOLLOWING"

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import grpc.aio
 import pyarrow as pa
 import pyarrow.flight as client
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from master.flight.commands import packed, unpacked
 from master.flight.protocol import flight_sql_pb2 as sql
 from master.flight.server import serving_flights
+from master.flight.service import SERVICE
 from tests.integration.checked_master import Checked
 from tests.integration.master_cluster import CREATE, FILTER, Cluster, running_cluster
 
@@ -167,6 +169,14 @@ async def test_tickets_actions_passwords_and_puts_that_are_none(url: str) -> Non
     body = packed(sql.ActionClosePreparedStatementRequest(prepared_statement_handle=b"x"))
     assert await asked(url, lambda c, o: list(c.do_action(client.Action("ClosePreparedStatement", body), o))) == []
     assert isinstance(unpacked(body), sql.ActionClosePreparedStatementRequest)
+
+
+async def test_a_put_of_nothing_is_refused(url: str) -> None:
+    """Clients of Arrow send a descriptor always: this one calls the method by itself."""
+    async with grpc.aio.insecure_channel(url.removeprefix("grpc://")) as channel:
+        call = channel.stream_stream(f"/{SERVICE}/DoPut", None, None)(iter(()), timeout=20)
+        with pytest.raises(grpc.aio.AioRpcError, match="named by a command"):
+            await call.read()
 
 
 async def test_callers_need_tokens_and_rights(tmp_path: Path, stack: AsyncExitStack) -> None:

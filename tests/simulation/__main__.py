@@ -51,7 +51,7 @@ def main() -> int:
 
 @contextmanager
 def _drawing(options: argparse.Namespace) -> Iterator[Callable[[int], Plan]]:
-    """What makes plans of seeds; those of queries over tables need Spark, whose process ends with the block."""
+    """Yield the function that makes plans of seeds; those of queries over tables need Spark while the block runs."""
     if not options.tables:
         yield moving if options.moving else drawn
         return

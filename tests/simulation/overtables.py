@@ -19,7 +19,7 @@ from tests.simulation.plan import FIRST_FAULT_S, SITES, Plan, faults_begin_until
 from tests.unit.planner.build import catalog_of, select_of
 
 QUERIES = 5
-"""Of a plan."""
+"""The number of drawn queries in a plan."""
 _ROWS = 20
 """As if a stream had so many: the plan's faults begin while its queries run."""
 
@@ -60,7 +60,7 @@ def asked(plan: Plan, spark: Engine) -> Plan:
 
 
 def asking(spark: Engine, answers: Answers) -> Callable[[Analysis], tuple[Column, ...] | Scanned | Refusal]:
-    """What asks Spark as the master does, and keeps its answers."""
+    """Asks Spark as the master does, and keeps its answers."""
 
     def ask(analysis: Analysis) -> tuple[Column, ...] | Scanned | Refusal:
         views = {name: [Field(c.name, c.type) for c in columns] for name, columns in analysis.views.items()}

@@ -83,7 +83,7 @@ class Plan:
     key_filters: str = ""
     """`SET key_filters` for all queries; empty: as the master has it."""
     answers: Answers = field(default_factory=dict, repr=False, compare=False)
-    """What Spark says of the plan's drawn queries."""
+    """The answers of Spark about the plan's drawn queries."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from tests.simulation import drawntables, rows
 from tests.simulation.rows import DISORDER_S, ROWS_TOGETHER, TAPS_TOGETHER, USERS
 
 ROW_BYTES = 20
-"""Of a drawn table."""
+"""A row of a drawn table is told to have this size."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ class World:
         self, loop: SimulatedLoop, plan: Plan, trace: Trace, engine: Callable[[], Engine] | None = None
     ) -> None:
         self.loop, self.plan, self.trace = loop, plan, trace
-        # What is drawn is computed once: nobody else would look it up.
+        # A drawn query is computed once: nobody else would look it up.
         memo = Memo(computed) if plan.answers else MEMO
         self._engine = engine or (lambda: SimulatedEngine(memo, recorded(), plan.answers))
         self.network = Network(loop, Random(f"{plan.seed}/network"), trace)

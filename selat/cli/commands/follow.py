@@ -10,13 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 
 import selat
+from contract.arrow_types import arrow_schema
 from selat.cli.base.app import App
 from selat.cli.output import human
 from selat.cli.output.progress import watched
 from selat.cli.output.rows import RowWriter, row_writer
 from selat.client.results import query_failed
 from selat.errors import Detail
-from selat.rows.types import arrow_schema
 
 
 def print_results(app: App, query: selat.Query, results: selat.Results, cursor_file: Path | None = None) -> None:

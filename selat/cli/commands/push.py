@@ -10,13 +10,13 @@ from typing import BinaryIO
 import click
 
 import selat
+from contract.arrow_types import arrow_schema
 from selat.cli.base import jsontext
 from selat.cli.base.app import App, pass_app
 from selat.cli.base.options import Format, settings_options
 from selat.cli.commands.push_files import FORMATS, format_of, read_tables
 from selat.cli.output import human
 from selat.cli.output.progress import LiveLine, logged_above
-from selat.rows.types import arrow_schema
 
 
 @click.command()

@@ -37,7 +37,7 @@ class DiscoveryLog:
 
     @property
     def times_us(self) -> Sequence[int]:
-        """When each file was discovered; it never goes back."""
+        """The instant at which each file was discovered; it never goes back."""
         return self._times_us
 
     def add(self, found: Sequence[FoundFile], *, at_us: int, last: bool = False) -> None:

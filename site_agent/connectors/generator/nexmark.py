@@ -80,7 +80,7 @@ def _price(origin: Origin, name: str) -> str:
 
 
 def _letters(origin: Origin, name: str, characters: int, *, space: str = " ", key: str = "id") -> str:
-    """So many letters at least; about one of 13 is the space."""
+    """Return a text of at least that many letters; about one of 13 is a space."""
     texts = (
         f"concat({origin.seed}L, {quoted_text(f'/{name}/{part}/')}, {key})" for part in range(-(-characters // _DIGEST))
     )
@@ -102,7 +102,7 @@ def _extra(average: int) -> PresetColumn:
 
     def made(column: Field, origin: Origin) -> str:
         length = f"CAST({average - spread}L + {_below(origin, 'extra/length', f'{2 * spread}L')} AS INT)"
-        # Of letters alone, so that a longest text is needed.
+        # The text has letters alone, so that a longest one is needed.
         letters = f"replace({_letters(origin, 'extra', average + 2 * spread)}, ' ', 'z')"
         return as_text(column, f"substr({letters}, 1, {length})")
 

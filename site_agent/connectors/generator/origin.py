@@ -1,4 +1,4 @@
-"""What columns of presets are made from, and the types that may hold them."""
+"""The values that columns of presets are made from, and the types that may hold them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from site_agent.engine import Field
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What a preset's values depend on besides the row number."""
+    """The values of a preset depend on this, besides the row number."""
 
     site: str
     seed: int

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from contract.arrow_types import arrow_type
+from contract.arrow_types import arrow_schema, arrow_type
+from selat.values import Column
 
 UTC = pa.timestamp("us", tz="UTC")
 
@@ -57,3 +58,8 @@ def test_what_is_no_type_is_refused(text: str) -> None:
 def test_malformed_text_is_refused_in_any_case(text: str) -> None:
     with pytest.raises(ValueError, match="no equal in Arrow"):
         arrow_type(text, unknown=pa.string())
+
+
+def test_a_schema_has_texts_for_types_that_are_unknown() -> None:
+    schema = arrow_schema((Column("n", "BIGINT"), Column("page", "STRING"), Column("place", "GEOGRAPHY")))
+    assert schema == pa.schema([("n", pa.int64()), ("page", pa.string()), ("place", pa.string())])

@@ -239,6 +239,18 @@ COUNTED = "SELECT a.k, count(*) AS n FROM s AS a {} JOIN r AS b ON {} GROUP BY a
             "window must be on the stream's event-time column",
             "",
         ),
+        *(
+            (
+                COUNTED.format("FULL", ON, f"window({time}, '10 seconds')"),
+                "window must be on the stream's event-time column",
+                "",
+            )
+            for time in (
+                "coalesce(a.ts + INTERVAL '1' HOUR, b.seen)",
+                "coalesce(a.ts, b.seen, TIMESTAMP '2020-01-01 00:00:00')",
+                "coalesce(a.ts, a.ts)",
+            )
+        ),
         (
             "SELECT a.k FROM s AS a FULL JOIN r AS b USING (k)",
             "USING is not possible in a FULL JOIN",

@@ -38,7 +38,7 @@ def shared(links: Links, slots: Mapping[str, int], *, carried: float = OUT_PER_S
             after = replace(seen, tasks=tasks, channels=channels)
         else:
             before = replace(seen, tasks=tasks, channels=channels)
-    # Of another query's tasks, the master tells each query only where they are and what they read.
+    # The master tells each query only the sites and inputs of another query's tasks.
     others = (replace(node, late_s=None, partials=False) for node in graph.nodes if node.role is not Role.SINK)
     nodes = (*others, Node(READER, Role.SINK, "asia", (merge,)))
     return Situation((graph, Graph("q2", nodes)), before, after, links, slots)

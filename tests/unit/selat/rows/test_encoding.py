@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import selat
+from contract.arrow_types import arrow_schema
 from selat.rows.encoding import BATCH_ROWS, encoded_batches, parsed_timestamps, table_of_dicts, to_table
-from selat.rows.types import arrow_schema
 
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -34,7 +34,7 @@ STEP_US = 300_000
 
 
 class Killed(BaseException):
-    """What a process does not survive."""
+    """A process does not survive this."""
 
 
 @dataclass
@@ -134,7 +134,7 @@ class World:
         self.task = asyncio.create_task(self._run())
 
     async def _run(self) -> bool:
-        """Whether it came to its end."""
+        """It came to its end."""
         self.kill.armed = True
         try:
             await self.merge.run()

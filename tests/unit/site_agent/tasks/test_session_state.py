@@ -43,7 +43,7 @@ def opened(directory: Path) -> MergeState:
 
 
 def together(rows: Iterable[Partial]) -> list[Partial]:
-    """What the SQL of a merge makes of rows that have the start and end of their session."""
+    """Return the result of a merge's SQL over rows that have the start and end of their session."""
     return partials_of(summed(table_of(list(rows)))) if rows else []
 
 
