@@ -6,7 +6,7 @@ BIN := .venv/bin
 SOURCES := selat planner master site_agent contract machine wire simulator evidence tests benchmarks examples \
            scripts/check_sizes.py scripts/make_bundle.py scripts/make_places.py
 
-.PHONY: help setup setup-wan setup-deploy bundle deploy-test demo test unit integration whole e2e long kills wan soak handovers simulate check format proto bench tpch nexmark reproduce lock clean
+.PHONY: help setup setup-wan setup-deploy bundle deploy-test demo test unit integration whole e2e long kills wan soak handovers simulate check format proto bench tpch tpch-times nexmark reproduce lock clean
 
 help:  ## list all targets
 	@sed -n 's/^\([a-z0-9_-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -101,6 +101,10 @@ bench: setup  ## all benchmarks beside their baselines: docs/results/performance
 tpch: SCALE ?= 0.1
 tpch: setup  ## TPC-H's 22 texts over three shards, bytes of each beside those without filters: SCALE=0.1 RECORD=docs/results/tpch.md
 	$(BIN)/python -m benchmarks.tpch --scale $(SCALE) $(if $(RECORD),--record $(RECORD))
+
+tpch-times: SCALE ?= 1
+tpch-times: setup  ## TPC-H's 22 texts in time, beside plain Spark with all tables and beside sending it the tables first: SCALE=1 RECORD=docs/results/tpch.md
+	$(BIN)/python -m benchmarks.tpch_times --scale $(SCALE) $(if $(RECORD),--record $(RECORD))
 
 nexmark: SCALE ?= 5
 nexmark: setup  ## NEXMark's texts over three sites beside DuckDB, bytes of each over links: SCALE=5 RECORD=docs/results/nexmark.md

@@ -26,6 +26,21 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def make_text_parser(description: str | None, *, scale: float, unit: str, example: str) -> argparse.ArgumentParser:
+    """A parser for benchmarks that run texts over generated rows: it knows `--scale` and `--only`, too.
+
+    Args:
+        description: of the benchmark.
+        scale: the default; whole where scales are.
+        unit: what scale 1 is.
+        example: two names of texts.
+    """
+    parser = make_parser(description)
+    parser.add_argument("--scale", type=type(scale), default=scale, help=f"1: {unit}")
+    parser.add_argument("--only", nargs="*", default=[], help=f"as in {example}; default: all")
+    return parser
+
+
 def say(text: str) -> None:
     """One line of progress, with the seconds since the start."""
     print(f"[{monotonic() - _STARTED_S:5.0f} s] {text}", file=sys.stderr, flush=True)

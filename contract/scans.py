@@ -20,6 +20,9 @@ def scans_to_proto(scans: Iterable[TableScan]) -> exchange_pb2.TableScans:
                     for f in scan.filters
                 ],
                 distinct=scan.distinct,
+                only_in_conditions=scan.only_in_conditions,
+                summed=scan.summed,
+                counted=scan.counted,
             )
             for scan in scans
         ]
@@ -34,6 +37,9 @@ def scans_from_proto(message: exchange_pb2.TableScans) -> tuple[TableScan, ...]:
             tuple(map(_expression_from_proto, scan.conditions)),
             tuple(KeyFilter(f.column, f.giver, f.giver_column) for f in scan.filters),
             scan.distinct,
+            tuple(scan.only_in_conditions),
+            tuple(scan.summed),
+            tuple(scan.counted),
         )
         for scan in message.scans
     )

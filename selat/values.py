@@ -258,6 +258,8 @@ class QueryInfo:
     rows_malformed: int
     """Set aside at the site because they do not fit their columns; not in `rows_in`."""
     watermark: datetime | None
+    upsert_by: tuple[str, ...] | None = None
+    """With EMIT EVERY, results are changes: the columns that say which row a change is of. None: results are rows."""
     rows_shed: int = 0
     """Left out because others waited for too long, where `SET allow_degrade` says so; rows that were late then are
     among them."""

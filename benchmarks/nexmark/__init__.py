@@ -8,7 +8,6 @@ from pathlib import Path
 
 TEXTS = Path(__file__).parents[2] / "examples" / "nexmark"
 STREAMS = TEXTS / "streams.sql"
-_REFUSED = re.compile(r"^-- Refused: (\w+): (.*)$", re.MULTILINE)
 _ROWS = re.compile(r"'rows' = '(\d+)'")
 
 
@@ -18,8 +17,6 @@ class Text:
 
     name: str
     sql: str
-    refused: tuple[str, str] | None
-    """Code and message of the error that it meets; None: it runs."""
     oracle: str
 
 
@@ -35,8 +32,7 @@ def scaled(script: str, scale: int) -> str:
 
 def _text(name: str) -> Text:
     sql = (TEXTS / f"{name}.sql").read_text()
-    refused = _REFUSED.search(sql)
-    return Text(name, sql, (refused[1], refused[2]) if refused else None, _oracles().get(name, ""))
+    return Text(name, sql, _oracles()[name])
 
 
 def _oracles() -> dict[str, str]:

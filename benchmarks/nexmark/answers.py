@@ -20,6 +20,7 @@ INPUTS = {
     "bid": "SELECT * FROM bid",
 }
 """Queries that give the oracle's tables all rows of the streams."""
+CELL_END = "CREATE MACRO cell_end(ts) AS time_bucket(INTERVAL '10 seconds', ts) + INTERVAL '10 seconds'"
 SINK = "bid_log"
 
 Row = tuple[object, ...]
@@ -42,8 +43,9 @@ def submit(client: selat.Client, sql: str) -> selat.Query:
 
 
 def load(client: selat.Client) -> duckdb.DuckDBPyConnection:
-    """DuckDB with all rows of the streams that are declared."""
+    """DuckDB with all rows of the streams that are declared, and what the oracle calls."""
     db = duckdb.connect()
+    db.execute(CELL_END)
     for name, text in INPUTS.items():
         rows = _naive(submit(client, text).results().arrow())
         db.register("given", rows)

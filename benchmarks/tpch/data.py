@@ -1,12 +1,16 @@
-"""The eight tables of TPC-H, made up: the specification's columns, keys, sizes and domains, but no text of its dbgen.
+"""The eight tables of TPC-H: as its dbgen makes them, or made up for small scales.
 
-Every value follows from a hash of the row's number, so the same scale gives the same rows. Unlike dbgen's, one order in
-500 is large in each line, and one part in 100 is what Q17 asks for, so that these have results at small scales, too.
-Rows lie at the sites by their number, so that nothing that is joined lies together.
+Those that are made up have the specification's columns, keys, sizes and domains, but no text of dbgen. Every value
+follows from a hash of the row's number, so the same scale gives the same rows. Unlike dbgen's, one order in 500 is
+large in each line, and one part in 100 is what Q17 asks for, so that these have results at small scales, too. Rows lie
+at the sites by their number, so that nothing that is joined lies together.
 """
 
 from __future__ import annotations
 
+import subprocess
+import sysconfig
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -116,6 +120,23 @@ def load(scale: float) -> duckdb.DuckDBPyConnection:
     db = duckdb.connect()
     db.execute(_MACROS)
     db.execute(_STATEMENTS.format(**sizes))
+    return db
+
+
+def load_dbgen(scale: float) -> duckdb.DuckDBPyConnection:
+    """DuckDB with the tables that dbgen makes at this scale, of the declared types.
+
+    Raises:
+        subprocess.CalledProcessError: the generator failed; it says why on the terminal.
+    """
+    generator = Path(sysconfig.get_path("scripts")) / "tpchgen-cli"
+    db = duckdb.connect()
+    with tempfile.TemporaryDirectory(prefix="selat-dbgen-") as directory:
+        subprocess.run([generator, "parquet", "-s", f"{scale:g}", "--output-dir", directory], check=True)
+        for name, columns in TABLES.items():
+            # DuckDB knows the types by Spark's names.
+            db.execute(f"CREATE TABLE {name} ({columns})")
+            db.execute(f"INSERT INTO {name} SELECT * FROM '{directory}/{name}.parquet'")
     return db
 
 

@@ -15,4 +15,5 @@ SELECT
   count(DISTINCT auction) FILTER (WHERE price >= 10000 AND price < 1000000) AS rank2_auctions,
   count(DISTINCT auction) FILTER (WHERE price >= 1000000) AS rank3_auctions
 FROM bid
-GROUP BY date_format(dateTime, 'yyyy-MM-dd');
+GROUP BY date_format(dateTime, 'yyyy-MM-dd')
+EMIT EVERY INTERVAL '10 seconds';

@@ -12,4 +12,5 @@ SELECT
   avg(price) AS avg_price,
   sum(price) AS sum_price
 FROM bid
-GROUP BY auction, date_format(dateTime, 'yyyy-MM-dd');
+GROUP BY auction, date_format(dateTime, 'yyyy-MM-dd')
+EMIT EVERY INTERVAL '10 seconds';

@@ -1,5 +1,4 @@
 -- q18: Find last bid
--- Refused: SYNTAX_ERROR: unexpected EMIT: an operator, a comma or the next clause is expected
 
 SELECT auction, bidder, price, channel, url, dateTime, extra
 FROM bid

@@ -1,5 +1,4 @@
 -- q19: Auction top 10
--- Refused: SYNTAX_ERROR: unexpected EMIT: an operator, a comma or the next clause is expected
 
 SELECT *, row_number() OVER (PARTITION BY auction ORDER BY price DESC) AS rank_number
 FROM bid

@@ -1,5 +1,4 @@
 -- q20: Expand bid with auction
--- Refused: UNSUPPORTED_SQL: streams are joined inside a window, and ON does not say that the window of A equals another
 
 SELECT
   B.auction, B.bidder, B.price, B.channel, B.url, B.dateTime AS bid_dateTime, B.extra AS bid_extra,

@@ -1,5 +1,4 @@
 -- q3: Local item suggestion
--- Refused: UNSUPPORTED_SQL: streams are joined inside a window, and ON does not say that the window of P equals another
 
 SELECT P.name, P.city, P.state, A.id
 FROM auction AS A

@@ -1,5 +1,4 @@
 -- q4: Average price for a category
--- Refused: SYNTAX_ERROR: unexpected EMIT: an operator, a comma or the next clause is expected
 
 SELECT category, avg(final) AS price
 FROM (

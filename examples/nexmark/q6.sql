@@ -1,5 +1,4 @@
 -- q6: Average selling price by seller
--- Refused: UNSUPPORTED_SQL: OVER is possible only in QUALIFY
 
 SELECT seller, avg(final) OVER (PARTITION BY seller ORDER BY closed ROWS BETWEEN 10 PRECEDING AND CURRENT ROW) AS price
 FROM (

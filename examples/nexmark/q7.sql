@@ -2,5 +2,4 @@
 
 SELECT auction, price, bidder, dateTime, extra
 FROM bid
-GROUP BY window(dateTime, '10 seconds'), auction, price, bidder, dateTime, extra, site
-QUALIFY rank() OVER (PARTITION BY window ORDER BY price DESC) = 1;
+QUALIFY rank() OVER (PARTITION BY window(dateTime, '10 seconds') ORDER BY price DESC) = 1;

@@ -1,5 +1,4 @@
 -- q9: Winning bids
--- Refused: UNSUPPORTED_SQL: streams are joined inside a window, and ON does not say that the window of B equals another
 
 SELECT
   A.id, A.itemName, A.description, A.initialBid, A.reserve, A.dateTime, A.expires, A.seller, A.category, A.extra,

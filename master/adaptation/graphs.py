@@ -56,7 +56,7 @@ def _late_s(stage: Stage | None, running: Running, one: Deployed) -> float | Non
     """Return how long the windows of a merge are open; None where it cannot begin in the middle of its inputs."""
     if stage is None or stage.merge is None or one.vertex.kind is not VertexKind.MERGE:
         return None
-    if stage.merge.sessions is not None or running.reads(one.id, VertexKind.TABLE):
+    if stage.merge.takes_again or running.reads(one.id, VertexKind.TABLE):
         return None
     return stage.merge.window.total_seconds()
 

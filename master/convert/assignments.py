@@ -12,9 +12,10 @@ from master.convert.functions import function_to_proto
 from master.convert.relations import column_to_proto, relation_to_proto
 from master.records.specs import ChannelInput, HandOver, ResultsLimit, TakeOver, TaskSpec, VersionedAssignment
 from planner.graph.ids import TaskId
-from planner.graph.plan import Merge, Sessions, Split
+from planner.graph.plan import Merge, Neighbours, Pairs, Sessions, Split, Totals
 from planner.values.adapting import Degrade, Degrading
 from planner.values.names import WINDOW_END
+from planner.values.pairs import PairSide
 from planner.values.stages import StageKind
 from selat.v1 import site_pb2
 
@@ -141,13 +142,14 @@ def _input_to_proto(item: ChannelInput) -> site_pb2.ChannelInput:
         first_bin=item.first_bin,
         bins=item.bins,
         from_epoch=item.from_epoch,
+        behind_us=duration_us(item.behind),
     )
 
 
 def _merge_to_proto(merge: Merge) -> site_pb2.MergeSpec:
     shifted = merge.offset or merge.cumulates or merge.months or (merge.panes and merge.pane != merge.period)
     return site_pb2.MergeSpec(
-        window_column="" if merge.panes or shifted or merge.sessions else merge.window_column,
+        window_column="" if merge.panes or shifted or merge.takes_again else merge.window_column,
         window_us=duration_us(merge.window),
         combine_sql=merge.combine_sql,
         slide_us=duration_us(merge.slide) if merge.slide else 0,
@@ -161,6 +163,9 @@ def _merge_to_proto(merge: Merge) -> site_pb2.MergeSpec:
         over_ranges_sql=merge.over_ranges_sql,
         shifted=_shifted(merge) if shifted else None,
         sessions=_sessions(merge, merge.sessions) if merge.sessions else None,
+        pairs=_pairs(merge, merge.pairs) if merge.pairs else None,
+        totals=_totals(merge, merge.totals) if merge.totals else None,
+        neighbours=_neighbours(merge, merge.neighbours) if merge.neighbours else None,
     )
 
 
@@ -175,4 +180,43 @@ def _shifted(merge: Merge) -> site_pb2.ShiftedWindows:
 
 
 def _sessions(merge: Merge, sessions: Sessions) -> site_pb2.Sessions:
-    return site_pb2.Sessions(start_column=merge.window_column, end_column=WINDOW_END, keys=sessions.keys)
+    return site_pb2.Sessions(
+        start_column=merge.window_column, end_column=WINDOW_END, keys=sessions.keys, at_start=sessions.at_start
+    )
+
+
+def _totals(merge: Merge, totals: Totals) -> site_pb2.Totals:
+    return site_pb2.Totals(
+        column=merge.window_column,
+        keys=totals.keys,
+        compares=totals.compares,
+        ttl_us=None if totals.ttl is None else duration_us(totals.ttl),
+        ends_column=totals.ends,
+    )
+
+
+def _neighbours(merge: Merge, neighbours: Neighbours) -> site_pb2.Neighbours:
+    return site_pb2.Neighbours(
+        column=merge.window_column,
+        keys=neighbours.keys,
+        rows=neighbours.rows,
+        within_us=None if neighbours.within is None else duration_us(neighbours.within),
+    )
+
+
+def _pairs(merge: Merge, pairs: Pairs) -> site_pb2.Pairs:
+    return site_pb2.Pairs(
+        column=merge.window_column,
+        first=_pair_side(pairs.first),
+        second=_pair_side(pairs.second),
+        lower_us=duration_us(pairs.lower),
+        upper_us=None if pairs.upper is None else duration_us(pairs.upper),
+        until_column=pairs.until,
+        emits_pairs=pairs.emits_pairs,
+        newest=pairs.newest,
+        strict=pairs.strict,
+    )
+
+
+def _pair_side(side: PairSide) -> site_pb2.PairSide:
+    return site_pb2.PairSide(view=side.view, keys=side.keys, unmatched=side.unmatched, once=side.once)

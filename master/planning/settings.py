@@ -11,7 +11,7 @@ from master.base.errors import InvalidRequestError
 from master.views.outcomes import Rows
 from planner.batch import BatchOptions, Policy
 from planner.graph.batchoptions import KeyFilters
-from planner.graph.plan import PhysicalPlan, has_sessions
+from planner.graph.plan import PhysicalPlan, takes_again
 from planner.sharing.deployment import Start
 from planner.sharing.modes import Sharing
 from planner.sql.intervals import parse_interval
@@ -88,11 +88,12 @@ def merge_parts(settings: Settings) -> int:
 
 
 def check_start(settings: Settings, plan: PhysicalPlan) -> None:
-    """Raises InvalidRequestError when a query of sessions may begin in the middle of a source's rows: a session may
-    have begun before."""
-    if has_sessions(plan.stages) and settings.start is not Start.HISTORY:
+    """Raises InvalidRequestError when a query of sessions, of streams joined within intervals, of totals, or with OVER
+    may begin in the middle of a source's rows: its results may be of rows from before."""
+    if takes_again(plan.stages) and settings.start is not Start.HISTORY:
         raise InvalidRequestError(
-            f"sessions do not go together with sharing_start = {settings.start.value}",
+            "sessions, joins within intervals, EMIT EVERY and OVER do not go together with "
+            f"sharing_start = {settings.start.value}",
             hint=f"SET sharing_start = '{Start.HISTORY.value}'",
             ids={"setting": "sharing_start"},
         )

@@ -25,8 +25,8 @@ from planner.planning import Answer, Combined, Planning, Question, Refusal, plac
 from planner.planning.drafts import with_texts
 from planner.relations.catalog import Catalog, Column, Function, Relation
 from planner.rules.bounds import needed_rows
-from planner.rules.keyfilters import with_key_filters
 from planner.rules.ranges import with_ranges
+from planner.rules.sending import with_fewer_bytes
 from planner.sql.statements import SelectQuery, SinkTarget
 from planner.values.trees import Tree
 from planner.wan.snapshot import WanSnapshot
@@ -162,7 +162,7 @@ class QueryPlanner:
             alive = asked & parts.sites.alive()
             known = {name: table.statistics for name in draft.relations if (table := catalog.find(name)) is not None}
             analysed = {name: found for name, found in known.items() if found is not None}
-            draft = with_texts(with_key_filters(draft, splits, topology, options.key_filters, analysed))
+            draft = with_texts(with_fewer_bytes(draft, splits, topology, options.key_filters, analysed))
             return Planned(place_batch(draft, topology, splits, alive=alive, options=options), {}, {})
         alive, wan = parts.sites.alive(), parts.wan()
         if combine is None:

@@ -8,7 +8,7 @@ from master.base.errors import HandoverRefusedError
 from master.queries.lineages import Lineages
 from master.reconcile.parts import JobParts
 from planner.graph.ids import TaskId
-from planner.graph.plan import has_sessions
+from planner.graph.plan import takes_again
 from planner.handover.refusals import Around, Move, refusal
 from planner.sharing.running import Deployed
 from planner.sharing.vertices import VertexKind
@@ -66,7 +66,7 @@ class Surroundings:
                 alone=alone,
                 beside_source=running.reads(one.id, VertexKind.SOURCE),
                 reads_table=running.reads(one.id, VertexKind.TABLE),
-                of_sessions=self._has_sessions(one),
+                takes_again=self._takes_again(one),
                 versions=self._of_other_versions({running.site(name) for name in (*beside, one.id)} | {to_site}),
             )
         )
@@ -74,9 +74,9 @@ class Surroundings:
             message, hint = found
             raise HandoverRefusedError(message, hint=hint, ids={"task": str(one.id), "site": to_site})
 
-    def _has_sessions(self, one: Deployed) -> bool:
+    def _takes_again(self, one: Deployed) -> bool:
         stages = self._parts.queries.get(one.id.query).plan.stages
-        return has_sessions(stage for stage in stages if stage.id == one.id.stage)
+        return takes_again(stage for stage in stages if stage.id == one.id.stage)
 
     def _joining(self, place: TaskId) -> frozenset[TaskId]:
         """Return the places whose queries are about to share a task."""

@@ -69,7 +69,8 @@ def inputs_of(query: QueryRecord, one: Deployed, placed: Placed, *, late: bool =
             delay = _event_delay(source, placed.catalog)
         # The channel of another query has the columns of that query's stage; its epochs carry their schema.
         columns = () if one.residual else stage.columns
-        channel = ChannelInput(read.channel, read.site, read.item.view, columns, read_from, delay)
+        behind = read.item.behind
+        channel = ChannelInput(read.channel, read.site, read.item.view, columns, read_from, delay, behind=behind)
         inputs.append(_with_bins(channel, query.plan.stage(one.vertex.stage), one))
     return tuple(inputs)
 

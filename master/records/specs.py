@@ -33,6 +33,8 @@ class ChannelInput:
     """The number of bins, from the first on, whose rows it reads; 0: all rows."""
     from_epoch: int = 0
     """The first epoch that the channel ever has, because it continues another one."""
+    behind: timedelta = timedelta(0)
+    """The event times of its later rows may be so much before its watermark."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -92,11 +92,14 @@ def _course(
     decisions: list[Decision] = []
     waiting = list(cases)
     done = [one for one in memory.under_way if one.action is not Action.REPLAN]
-    relieved: dict[Pair, str] = dict.fromkeys(_with_room(view, done), "what is under way") if done else {}
+    relieved: Mapping[Pair, str] = _relieved(view, done, "what is under way") if done else {}
     decisions += _spared(situation, waiting, relieved, {})
     costs: dict[Group, Cost] = {}
     paid: list[float] = []
     while waiting:
+        if len(paid) == view.settings.most_actions:
+            decisions += [c.decision(situation, Verdict.NONE, "no more is done in this round") for c in waiting]
+            break
         tried = [(case, _tried(situation, view, memory, case)) for case in waiting]
         able = [(c, found, found.chosen) for c, found in tried if found.chosen is not None]
         if not able:
@@ -112,7 +115,7 @@ def _course(
         view = replace(view, reserved=view.reserved.plus(chosen))
         done.append(chosen)
         why = f"what is done about {case.group[1]} of {case.group[0]}"
-        relieved = dict.fromkeys(_with_room(view, done), why) | relieved
+        relieved = {**_relieved(view, done, why), **relieved}
         waiting.remove(case)
         decisions += _spared(situation, waiting, relieved, costs)
     return Course(tuple(decisions), memory, len(waiting), tuple(paid))
@@ -179,6 +182,11 @@ def _spared(
             spared = case.decision(situation, Verdict.NONE, f"{relieved[link]} leaves room for it")
             decisions.append(replace(spared, cost=costs.get(case.group)))
     return decisions
+
+
+def _relieved(view: View, done: list[Option], why: str) -> Mapping[Pair, str]:
+    """Return why the operators behind a link need nothing more, by link."""
+    return dict.fromkeys(_with_room(view, done), why) if view.settings.prune else {}
 
 
 def _with_room(view: View, done: list[Option]) -> list[Pair]:

@@ -239,5 +239,9 @@ class Settings:
     order: Order = Order.NAKO
     alpha: float = 0.5
     """The weight of resources in the cost of an action, beside the overhead's."""
+    prune: bool = True
+    """Operators whose link has room after the actions before are left alone; False: to compare with."""
+    most_actions: int | None = None
+    """In one round; None: as many as it takes."""
     program_s: float = 0.3
     """The time for an integer program: where it is not done by then, it seldom finds more than placing one by one."""

@@ -62,6 +62,11 @@ class Window:
         return function_name(self.node) == CUMULATE
 
     @property
+    def is_call(self) -> bool:
+        """Return whether the query writes `window(...)` or the like; else a key says it, as `date(ts)` does."""
+        return function_name(self.node) in WINDOWS
+
+    @property
     def is_session(self) -> bool:
         """Return whether the rows of a key say themselves when a window begins and ends."""
         return function_name(self.node) == SESSION
@@ -85,8 +90,8 @@ class Window:
     @property
     def part(self) -> str:
         """Return what `node` is of the window, as `Windows` says it."""
-        if function_name(self.node) not in WINDOWS:
-            return CALENDAR
+        if not self.is_call:
+            return WINDOW_FIELDS[0] if isinstance(self.node, exp.Column) else CALENDAR
         return CUMULATIVE if self.cumulates else SESSION_PART if self.is_session else ""
 
     @property
@@ -213,7 +218,7 @@ class Binder:
     def _is_named_window(self, parts: list[exp.Identifier]) -> bool:
         """Return whether a name, such as `window`, may mean the window that the query groups by."""
         window = self.window
-        return window is not None and window.part != CALENDAR and parts[0].name.lower() == window.name
+        return window is not None and window.is_call and parts[0].name.lower() == window.name
 
     def _window_field(self, column: exp.Column, parts: list[exp.Identifier]) -> exp.Expr:
         assert self.window is not None

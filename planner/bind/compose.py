@@ -19,11 +19,15 @@ from planner.bind.gathered import STATEMENT, Gathered, Text
 from planner.bind.joins import check_on, is_equality, only_of
 from planner.bind.laterals import HINT as LATERAL_HINT
 from planner.bind.laterals import bind_laterals, lifted
-from planner.bind.layers import layer_view, rows_member, with_layer
+from planner.bind.layers import closing_time, layer_view, rows_member, with_layer
+from planner.bind.over import has_over
+from planner.bind.paired import check_paired
+from planner.bind.scalars import OF_VALUE
 from planner.bind.scope import Member, scope_of
-from planner.bind.selects import StreamSelect
+from planner.bind.selects import Below, StreamSelect, TableSelect
 from planner.bind.streamselect import bind_stream_select
 from planner.bind.subqueries import without_subqueries
+from planner.bind.tablequery import bind_groups
 from planner.bind.unions import (
     Substitution,
     check_branches,
@@ -38,12 +42,14 @@ from planner.bind.unions import (
     unlike,
 )
 from planner.graph.expressions import MAX_MERGED_NODES, is_small, placed
-from planner.relations.catalog import SITE_COLUMN
+from planner.relations.catalog import SITE_COLUMN, Column, Relation, RelationKind
 from planner.sql.blocks import common_tables, from_items, operands
 from planner.sql.dialect import MAX_CHAIN, exp, offset_of
+from planner.sql.emit import emit_of
 from planner.sql.refusals import LATERALS, check_over_stream, refuse
 from planner.sql.source import Source
 from planner.values.errors import PlannerError, UnsupportedSqlError
+from planner.values.names import INPUT_VIEW
 
 JOINED_STREAM_HINT = (
     "A stream, or a query that only filters and projects one, can be joined to a stream; rows of windows can be joined "
@@ -59,6 +65,8 @@ class Composer:
     def __init__(self, gathered: Gathered) -> None:
         self._gathered = gathered
         self._names = Names(gathered)
+        self._groups: dict[str, TableSelect] = {}
+        """Tables that are grouped before they are joined, by view."""
 
     def query(self, query: exp.Expr, place: Place) -> tuple[StreamSelect, ...]:
         """The branches of a query.
@@ -110,7 +118,8 @@ class Composer:
         branches = self._branches(derived)
         if any(branch.window is not None for branch in branches):
             return (self._over_aggregate(select, branches, derived, place),)
-        if len(branches) == 1 or not is_grouped(select):
+        together = is_grouped(select) or select.args.get("qualify") is not None or has_over(select)
+        if len(branches) == 1 or not (together or emit_of(select) is not None):
             return self._over_rows(select, branches, derived, place)
         return (self._over_union(select, branches, derived, place),)
 
@@ -130,21 +139,29 @@ class Composer:
     ) -> StreamSelect:
         """One SELECT over these members; `below` is the window in which the streams of the first are joined."""
         functions = self._gathered.catalog.functions
-        only = [bool(only_of(join)) for join in select.args.get("joins") or []]
-        members = [(replace(m, hidden=hides), i) for (m, i), hides in zip(members, [False, *only], strict=True)]
+        joins = select.args.get("joins") or []
+        joined = zip(members[1:], joins, strict=True)
+        members = [members[0], *((_of_join(member, join), item) for (member, item), join in joined)]
         relations = scope_of(members, select, place.source, functions)
         laterals = bind_laterals(select, relations, self._gathered.next_lateral)
         made = [(lateral.member, node) for lateral, node in zip(laterals, select.args.get(LATERALS) or (), strict=True)]
         scope = scope_of([*members, *made], select, place.source, functions)
         query = replace(bind_stream_select(select, scope, renamed=place.renamed, below=below), laterals=laterals)
+        query = replace(query, joins=tuple(replace(j, rows=self._groups.get(j.member.view)) for j in query.joins))
+        if query.joins_streams and (grouped := next((j for j in query.joins if j.rows is not None), None)):
+            item = next(item for member, item in members if member.view == grouped.member.view)
+            message = f"{grouped.member.alias} groups a table, and cannot be joined to joined streams yet"
+            raise refuse(item, place.source, message, "Join it with one of the streams, in a sub-query.")
         if any(0 < lateral.joins < len(query.joins) for lateral in laterals):
             message = "IN and EXISTS behind both JOIN and LATERAL VIEW are not possible yet"
             raise refuse(made[0][1], place.source, message, "Put the LATERAL VIEW, or the joins, into a sub-query.")
-        if query.join_window is not None and laterals:
+        if query.joins_streams and laterals:
             raise refuse(made[0][1], place.source, "LATERAL VIEW over joined streams is not possible yet", LATERAL_HINT)
         self._gathered.site_named |= site_named(select, scope)
         self._gathered.note_stars(place.text, select, scope)
         self._gathered.note_joins(place.text, query.joins)
+        if query.window is not None and not is_grouped(select):
+            self._gathered.note_window_names(place.text, select, query.window.name, scope)
         for join in query.joins:
             if not (join.member.is_stream or any(is_equality(conjunct, join.member.view) for conjunct in join.on)):
                 self._gathered.note(join.member.alias, "no equality: each row is compared with all its rows")
@@ -154,7 +171,26 @@ class Composer:
 
     def _joined(self, items: Sequence[exp.Expr], place: Place) -> list[tuple[Member, exp.Expr]]:
         """What stands behind each JOIN."""
-        return [(self._joined_stream(item, place) or self._names.joined(item, place), item) for item in items]
+        found = ((self._joined_stream(item, place) or self._joined_groups(item, place), item) for item in items)
+        return [(member or self._names.joined(item, place), item) for member, item in found]
+
+    def _joined_groups(self, item: exp.Expr, place: Place) -> Member | None:
+        """Return a derived table that groups a table; None for anything else."""
+        derived = self._names.derived(item, place)
+        if derived is None:
+            return None
+        with self._names.within(derived):
+            if self._names.is_rows_of_table(derived):
+                return None
+        rows = bind_groups(derived, self._gathered, self._names)
+        base = rows.scope.stream.relation
+        relation = Relation(
+            base.name, RelationKind.TABLE, tuple(Column(o.name, "") for o in rows.outputs), base.bindings
+        )
+        member = Member(derived.name, self._gathered.next_table(), relation, derived=True)
+        self._groups[member.view] = rows
+        self._gathered.note(derived.name, f"sites of {base.name} send partials of its groups")
+        return member
 
     def _joined_stream(self, item: exp.Expr, place: Place) -> Member | None:
         """A derived table over a stream; None for anything else."""
@@ -196,7 +232,8 @@ class Composer:
             member = merged_member(derived.name, branch, exported(union, index, branch, self._gathered.types))
             members = [(member, derived.item), *self._joined(others, place)]
             query = merged(self._bound(select, members, place, branch.join_window), branch)
-            self._check_joined_rows(query, derived)
+            self._check_joined_rows(query, branch, derived)
+            check_paired(query, place.source, at=derived.item)
             self._check_size(query, derived.name, derived.item, derived.within)
             found.append(query)
         self._gathered.note(
@@ -204,10 +241,15 @@ class Composer:
         )
         return tuple(found)
 
-    def _check_joined_rows(self, query: StreamSelect, derived: Derived) -> None:
-        """Refuses rows of generators that are joined with streams, or that stand between joins."""
+    def _check_joined_rows(self, query: StreamSelect, branch: StreamSelect, derived: Derived) -> None:
+        """Refuses rows of generators that are joined with streams, or that stand between joins, and joined rows that
+        are filtered before a join that keeps rows of the other side."""
+        outer = query.joins[len(branch.joins) :]
+        if branch.joins and branch.where and any(join.right for join in outer):
+            message = f"{derived.name} filters joined rows, and cannot be joined by RIGHT or FULL yet"
+            raise refuse(derived.item, derived.within.source, message, "Put its joins and this one into one SELECT.")
         between = any(0 < lateral.joins < len(query.joins) for lateral in query.laterals)
-        if between or (query.laterals and query.join_window is not None):
+        if between or (query.laterals and query.joins_streams):
             what = "joins and generates rows and cannot be joined" if between else "generates rows and cannot be joined"
             message = f"{derived.name} {what}{'' if between else ' with streams'} yet"
             raise refuse(derived.item, derived.within.source, message, "Join first: FROM ... JOIN ... LATERAL VIEW ...")
@@ -243,7 +285,8 @@ class Composer:
             copies = {m.view: self._gathered.next_table() if index else m.view for m, _ in tables}
             columns = exported(union, index, branch, self._gathered.types)
             inputs.append(specialized(query, branch, Substitution(union, columns, copies)))
-            self._check_joined_rows(inputs[-1].query, derived)
+            self._check_joined_rows(inputs[-1].query, branch, derived)
+            check_paired(inputs[-1].query, place.source, at=derived.item)
             self._check_size(inputs[-1].query, derived.name, derived.item, derived.within)
             check_on(inputs[-1].query.joins, query.scope, at=derived.item)
         self._gathered.note(derived.name, f"UNION ALL of {len(branches)}, aggregated branch by branch")
@@ -270,19 +313,41 @@ class Composer:
         if select.args.get(LATERALS):
             message = "LATERAL VIEW over the rows of windows is not possible yet"
             raise refuse(select.args[LATERALS][0], source, message, "Use it in the sub-query, before aggregating.")
+        if emit_of(select) is not None or has_over(select):
+            return self._over_closed_windows(select, branches[0], derived, place)
         queries = [branches[0]]
         members = [(rows_member(derived.name, layer_view(branches[0]), branches[0]), derived.item)]
         for join in select.args.get("joins") or []:
             name, query = self._window_rows(join.this, derived.name, place)
             queries.append(query)
             member = rows_member(name, self._gathered.next_table(), query)
-            members.append((replace(member, hidden=bool(only_of(join))), join.this))
+            members.append((_of_join(member, join), join.this))
             self._gathered.note(name, f"joined to the rows of {derived.name} by the merge, window by window")
         scope = scope_of(members, select, source, self._gathered.catalog.functions)
         found = with_layer(queries, select, scope, renamed=place.renamed)
         self._gathered.note_stars(place.text, select, scope)
         self._gathered.note(derived.name, "the SELECT over it is computed by the merge, window by window")
         return found
+
+    def _over_closed_windows(
+        self, select: exp.Select, rows: StreamSelect, derived: Derived, place: Place
+    ) -> StreamSelect:
+        """Return a SELECT over the rows of windows as over those of a stream, whose event time one of their columns
+        is."""
+        if select.args.get("joins"):
+            join = select.args["joins"][0]
+            hint = "Join before aggregating, or aggregate in a query of its own."
+            raise refuse(join.this, place.source, "joins with the rows of windows are not possible here yet", hint)
+        found = closing_time(rows)
+        if found is None:
+            hint = "Select its end in the sub-query: window.end AS closed. Sessions are not possible yet."
+            raise refuse(derived.item, place.source, f"{derived.name} does not select when its windows end", hint)
+        name, behind = found
+        member = rows_member(derived.name, INPUT_VIEW, rows)
+        member = replace(member, relation=replace(member.relation, event_time=name))
+        query = self._bound(select, [(member, derived.item)], place)
+        self._gathered.note(derived.name, f"its rows are read as those of a stream, by {name}")
+        return replace(query, below=Below(rows, behind))
 
     def _window_rows(self, item: exp.Expr, to: str, place: Place) -> tuple[str, StreamSelect]:
         """What stands behind JOIN and is joined to the rows of windows of `to`."""
@@ -319,6 +384,11 @@ def bind_statement(query: exp.Expr, source: Source, gathered: Gathered) -> tuple
     branches = composer.query(query, Place(source))
     composer.note_unused()
     return branches
+
+
+def _of_join(member: Member, join: exp.Expr) -> Member:
+    """Return a member with what the kind of its join says of its columns."""
+    return replace(member, hidden=bool(only_of(join)), starred=OF_VALUE not in join.meta)
 
 
 def _more_than_rows(branches: Sequence[StreamSelect]) -> str:

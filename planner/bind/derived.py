@@ -19,6 +19,7 @@ from planner.sql.dialect import exp, offset_of
 from planner.sql.queries import parse_query
 from planner.sql.refusals import BATCH_CLAUSES, is_over, refuse
 from planner.sql.source import Source, ViewSource
+from planner.sql.within import WITHIN
 from planner.values.errors import InvalidDefinitionError, PlannerError, UnknownRelationError, UnsupportedSqlError
 from planner.values.names import INPUT_VIEW
 
@@ -246,7 +247,7 @@ class Names:
         query = unwrapped(derived.query)
         if not isinstance(query, exp.Select) or len(from_items(query)) > 1:
             return False
-        if is_grouped(query) or any(query.args.get(clause) for clause in ("having", "qualify", *BATCH_CLAUSES)):
+        if is_grouped(query) or any(query.args.get(clause) for clause in ("having", "qualify", WITHIN, *BATCH_CLAUSES)):
             return False
         if any(first_aggregate(item) is not None for item in query.expressions) or any(
             map(is_over, block_nodes(query))
@@ -294,7 +295,7 @@ class Names:
         if not isinstance(query, exp.Select):
             raise refuse(derived.item, derived.within.source, "a UNION ALL cannot be joined yet", JOIN_HINT)
         items = from_items(query)
-        grouped = [key for key in ("group", "distinct", "having", "qualify") if query.args.get(key) is not None]
+        grouped = [key for key in ("group", "distinct", "having", "qualify", WITHIN) if query.args.get(key) is not None]
         aggregates = bool(grouped) or any(first_aggregate(item) is not None for item in query.expressions)
         if len(items) > 1 or aggregates:
             what = "aggregates" if aggregates else "reads several relations"

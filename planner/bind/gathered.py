@@ -12,8 +12,8 @@ from planner.bind.scope import Scope
 from planner.bind.selects import Join
 from planner.bind.unions import OpenUnion
 from planner.relations.catalog import Catalog, Column, Function, Relation
-from planner.sql.blocks import block_tokens
-from planner.sql.dialect import TokenType, exp, quoted, tokenize
+from planner.sql.blocks import block_nodes, block_tokens
+from planner.sql.dialect import TokenType, exp, parts_of, quoted, tokenize
 from planner.sql.source import Source
 from planner.values.edits import Edit
 
@@ -30,6 +30,8 @@ class Text:
     """Names of the streams, tables and views that it names."""
     stars: dict[int, Edit] = field(default_factory=dict)
     """Each `*` with the columns that it means, by its offset."""
+    named_windows: dict[int, Edit] = field(default_factory=dict)
+    """Each name of a window that only QUALIFY or WITHIN writes out, by its offset: Spark's text has neither."""
     equal_windows: dict[int, Edit] = field(default_factory=dict)
     """`true` for each condition that joins the windows of streams, by its offset: Spark has no such condition."""
 
@@ -77,6 +79,16 @@ class Gathered:
         for start, end in (join.same_window.span for join in joins if join.same_window is not None):
             self.texts[text].equal_windows[start] = Edit(start, end, "true")
 
+    def note_window_names(self, text: str, select: exp.Select, name: str, scope: Scope) -> None:
+        """Remember where a SELECT names its window, as in `session_window.end`, by something of the same type."""
+        if scope.owners(name) or scope.member(name) is not None:
+            return
+        for column in (node for node in block_nodes(select) if isinstance(node, exp.Column)):
+            part = parts_of(column)[0]
+            if part.name.lower() == name:
+                start = part.meta["start"]
+                self.texts[text].named_windows[start] = Edit(start, part.meta["end"] + 1, _SOME_WINDOW)
+
     def note_stars(self, text: str, select: exp.Select, scope: Scope) -> None:
         """Remember what each `*` of a select list means: to Spark `site` would be one of the columns."""
         stars = [e for e in select.expressions if isinstance(e, exp.Star) or isinstance(e.this, exp.Star)]
@@ -99,4 +111,5 @@ class Gathered:
             self.texts[text].stars[start] = Edit(start, token.end + 1, ", ".join(columns))
 
 
+_SOME_WINDOW = "CAST(NULL AS STRUCT<start: TIMESTAMP, end: TIMESTAMP>)"
 _BEFORE_STAR = (TokenType.SELECT, TokenType.DISTINCT, TokenType.COMMA, TokenType.DOT, TokenType.ALL)

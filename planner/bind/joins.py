@@ -1,17 +1,20 @@
-"""Joins of the stream with tables, and with other streams inside a window."""
+"""Joins of the stream with tables, and with other streams inside a window or within an interval of time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from planner.bind.binder import Binder
 from planner.bind.calls import function_calls
+from planner.bind.intervals import interval_of
 from planner.bind.scope import Member, Scope, unknown_column
 from planner.bind.selects import Join
-from planner.bind.streamjoins import check_is_within_window, same_window
+from planner.bind.streamjoins import check_is_bounded, same_window, unbounded
 from planner.bind.subqueries import OF_WHERE
+from planner.bind.versions import versions_of
 from planner.graph.expressions import conjuncts, first_aggregate, placed, views_of
+from planner.sql.asof import is_asof
 from planner.sql.dialect import exp, offset_of
 from planner.sql.refusals import JOIN_HINT, refuse
 
@@ -31,8 +34,15 @@ def bind_joins(tree: exp.Select, scope: Scope, *, by_equality: bool = False) -> 
         UnknownColumnError: at a name that means nothing there.
     """
     joins = tree.args.get("joins") or []
+    where = tree.args.get("where")
     return tuple(
-        _bind_join(join, _known(scope, index, len(joins), join), by_equality) for index, join in enumerate(joins)
+        _bind_join(
+            join,
+            _known(scope, index, len(joins), join),
+            by_equality,
+            lambda: conjuncts(Binder(scope).bind(where.this)) if where is not None else (),
+        )
+        for index, join in enumerate(joins)
     )
 
 
@@ -49,21 +59,36 @@ def only_of(join: exp.Expr) -> str:
     return kind if kind in ("SEMI", "ANTI") else ""
 
 
-def _bind_join(join: exp.Join, scope: Scope, by_equality: bool) -> Join:
+def _bind_join(join: exp.Join, scope: Scope, by_equality: bool, where: Callable[[], tuple[exp.Expr, ...]]) -> Join:
+    """`where` are the conditions of WHERE, which hold for rows of inner joins as those of ON do."""
     member, only = scope.members[-1], only_of(join)
     _check_side(join, scope)
     if only and not member.is_stream:
         return Join(member, left=False, on=conditions(join, scope), only=only)
     found = conditions(join, scope)
+    if is_asof(join):
+        left, versions = is_left(join), versions_of(join, found, scope)
+        _check_equality(found, join, scope)
+        return Join(member, left, found, interval=versions)
     if OF_WHERE in join.meta and member.is_stream:
-        check_is_within_window(found, scope, at=join.this)
-    equal, found = same_window(found, scope, at=place_of(join))
-    needed = by_equality or member.is_stream
-    if needed and not any(is_equality(conjunct, member.view) for conjunct in found):
-        raise refuse(
-            place_of(join), scope.source, f"the join with {member.alias} has no equality of columns", EQUALITY_HINT
-        )
-    return Join(member, is_left(join) and not only, found, equal, only=only, right=is_right(join))
+        check_is_bounded(found, scope, at=join.this)
+    equal, found = same_window(found, scope)
+    interval = interval_of(found, scope) if equal is None else None
+    if member.is_stream and equal is None and interval is None and not (only or side_of(join)):
+        interval = interval_of((*found, *where()), scope)
+    if member.is_stream and equal is None and interval is None:
+        raise unbounded(scope, at=place_of(join))
+    if by_equality or member.is_stream:
+        _check_equality(found, join, scope)
+    left, right = is_left(join) and not only, is_right(join)
+    return Join(member, left, found, equal, only=only, right=right, interval=interval)
+
+
+def _check_equality(found: Iterable[exp.Expr], join: exp.Join, scope: Scope) -> None:
+    member = scope.members[-1]
+    if not any(is_equality(conjunct, member.view) for conjunct in found):
+        message = f"the join with {member.alias} has no equality of columns"
+        raise refuse(place_of(join), scope.source, message, EQUALITY_HINT)
 
 
 def _check_side(join: exp.Join, scope: Scope) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 from planner.bind import topk as bound
 from planner.bind.binder import Binder
@@ -45,6 +46,16 @@ def window_columns(query: StreamSelect) -> Mapping[str, str]:
         windows = query.layers[-1].windows
     found = {output.name: part_of_window(output.expression, windows) for output in query.columns}
     return {name: part for name, part in found.items() if part is not None}
+
+
+def closing_time(query: StreamSelect) -> tuple[str, timedelta] | None:
+    """Return the result column that says when the window of a row ends, or begins, and how much earlier than the
+    watermark it may be in later rows; None: there is no such column."""
+    window = query.inner or query.window
+    parts = {part: name for name, part in window_columns(query).items()}
+    if "end" in parts:
+        return parts["end"], timedelta(0)
+    return (parts["start"], window.length) if window is not None and "start" in parts else None
 
 
 def rows_member(alias: str, view: str, query: StreamSelect) -> Member:
@@ -89,6 +100,9 @@ def with_layer(
         usable = _usable(join, usable, found)
     scope = replace(scope, members=tuple(member for member in scope.members if not member.hidden))
     rollup = bind_rollup(select, scope, usable, first)
+    if any(query.neighbours is not None for query in queries) and (joins or rollup is not None):
+        message = "joins with, and windows over, rows with OVER are not possible yet"
+        raise refuse(select, source, message, "Group or join the rows in a sub-query below OVER.")
     if rollup is not None:
         first = rolled_up(first, rollup.window)
         joins = tuple(replace(join, query=rolled_up(join.query, rollup.window)) for join in joins)

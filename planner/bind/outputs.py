@@ -67,7 +67,7 @@ def starred(item: exp.Expr, scope: Scope) -> Iterator[tuple[Member, str]]:
     shared = [c.name for c in scope.stream.relation.columns if c.name.lower() in scope.using]
     yield from ((scope.stream, name) for name in shared)
     for member in scope.members:
-        for column in member.relation.columns:
+        for column in member.relation.columns if member.starred else ():
             if column.name.lower() not in scope.using or column.name.lower() not in {n.lower() for n in shared}:
                 yield member, column.name
 

@@ -70,6 +70,9 @@ def _rollup(call: exp.Expr, scope: Scope, windows: Windows, below: StreamSelect)
     if below.join_window is not None or any(i.query.join_window is not None for i in below.inputs):
         message = "longer windows over joined streams are not possible yet"
         raise refuse(call, source, message, "Join the streams in the longer windows.")
+    if below.ranks:
+        message = "longer windows over ranked rows are not possible yet"
+        raise refuse(call, source, message, "Rank the rows in the longer windows.")
     length = length_of(arguments[1], call, scope)
     _check_length(arguments[1] if offset_of(arguments[1]) is not None else call, scope, inner, length)
     start = bound if part else exp.Dot(this=bound, expression=exp.Identifier(this="start", quoted=False))
@@ -109,7 +112,7 @@ def rolled_up(query: StreamSelect, to: Window) -> StreamSelect:
     longer = _longer(inner, to)
     if query.inner is not None:
         return replace(query, window=longer, layers=layers, inputs=_inputs(query, longer, ()))
-    start = start_within(inner.node.expressions[0], inner.length)
+    start = start_within(inner.time, inner.length)
 
     def made(node: exp.Expr) -> exp.Expr:
         return with_window(node, inner, start)
@@ -129,7 +132,7 @@ def rolled_up(query: StreamSelect, to: Window) -> StreamSelect:
 
 
 def _longer(window: Window, to: Window) -> Window:
-    column = window.node.expressions[0].copy()
+    column = window.time.copy()
     node = exp.Anonymous(this=WINDOW, expressions=[column, exp.Literal.string(format_interval(to.length))])
     return Window(node, to.length, to.slide)
 

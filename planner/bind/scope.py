@@ -40,6 +40,8 @@ class Member:
     """Of a derived table that is merged into the query: what its columns mean, by lower-case name."""
     hidden: bool = False
     """Joined by SEMI or ANTI: only the condition of its join sees its columns."""
+    starred: bool = True
+    """`*` has its columns; not those of a sub-query for a value."""
     rows: DerivedRows | None = None
     """Of a derived table that is joined: how the stage computes it that reads its table or stream."""
 

@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 
 from planner.bind.binder import Window
 from planner.bind.groupingsets import GroupingSets
+from planner.bind.intervals import Interval
 from planner.bind.outputs import Output
 from planner.bind.scope import Member, Scope
 from planner.bind.streamjoins import SameWindow
@@ -36,13 +38,15 @@ class Join:
     same_window: SameWindow | None = None
     """Set when a stream is joined."""
     rows: TableRows | None = None
-    """A query that needs rows of all splits, and is therefore joined in the REDUCE; None: a relation."""
+    """A query that needs rows of all splits, or groups of all sites; computed where it is joined. None: a relation."""
     where: tuple[exp.Expr, ...] = ()
     """Conjuncts that the joined rows are filtered by before they are joined; set by `push_conditions`."""
     only: str = ""
     """SEMI: rows with a match, once; ANTI: rows without one. The joined rows themselves have no columns then."""
     right: bool = False
     """A RIGHT join: rows of this side without a match are kept; with `left`, a FULL join."""
+    interval: Interval | None = None
+    """Set when a stream is joined within an interval of time, not in a window."""
 
     @property
     def keeps_unmatched(self) -> bool:
@@ -111,12 +115,46 @@ class Lateral:
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """Groups, or ranks, are of all rows of a key so far; results are what each cell of time has changed."""
+
+    every: timedelta
+    """The length of cells."""
+    ttl: timedelta | None
+    """A key without rows for so long begins anew; None: never."""
+    upsert_by: tuple[str, ...]
+    """The result columns that say which row a change is of."""
+    ends: bool
+    """The last key, or part of the partition, is the instant from which on no more rows of a key come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Says which rows before a row are needed, by event time, in its partition."""
+
+    partition: tuple[exp.Expr, ...]
+    rows: int
+    """So many rows."""
+    within: timedelta | None
+    """Those of so long before; None: rows alone are needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """The rows of windows of another query, read as those of a stream."""
+
+    query: StreamSelect
+    behind: timedelta
+    """The event times of rows may be so much before the watermark."""
+
+
+@dataclass(frozen=True, slots=True)
 class StreamSelect(Select):
     """A SELECT over rows of streams; derived tables that it reads are merged into it."""
 
     joins: tuple[Join, ...]
     window: Window | None = None
-    """None: the query does not aggregate."""
+    """By which rows are grouped, or ranked; None: the query does neither."""
     join_window: Window | None = None
     """The window of the first stream in which other streams are joined to it; None: there is one stream."""
     inputs: tuple[UnionInput, ...] = ()
@@ -132,8 +170,31 @@ class StreamSelect(Select):
     sites: tuple[str, ...] = ()
     """Where the stream is read; set by `prune_sites`."""
     laterals: tuple[Lateral, ...] = ()
+    at_start: bool = False
+    """Sessions come out with their first row, not when they have ended."""
+    ranks: bool = False
+    """Rows themselves are ranked within the window, not groups of them."""
+    before: tuple[exp.Expr, ...] = ()
+    """Conjuncts that rows of the first stream are filtered by before streams are joined to it."""
+    below: Below | None = None
+    """Set when its rows are those of windows; the MERGE of these sends what a source would. The stream of the scope is
+    then no relation."""
+    neighbours: Neighbours | None = None
+    """Set when the select list has functions of the rows before a row; `window` is then the instant of each row."""
+    totals: Totals | None = None
+    """Set when it ends in EMIT EVERY; `window` is then that of cells."""
     sets: GroupingSets | None = None
     """These are the sets of ROLLUP, CUBE and GROUPING SETS; None: each group is by all keys."""
+
+    @property
+    def intervals(self) -> tuple[Interval, ...]:
+        """Return the intervals in which streams are joined, in the order of the joins."""
+        return tuple(join.interval for join in self.joins if join.interval is not None)
+
+    @property
+    def joins_streams(self) -> bool:
+        """Return whether it joins streams, in a window or within intervals."""
+        return self.join_window is not None or bool(self.intervals)
 
     @property
     def streams(self) -> tuple[Member, ...]:

@@ -30,7 +30,7 @@ def check_sessions(tree: exp.Select, window: Window | None, scope: Scope) -> Non
     """Raises UnsupportedSqlError at what a SELECT that groups by sessions cannot have."""
     if window is None or not window.is_session:
         return
-    if tree.args.get("qualify") is not None:
+    if tree.args.get("qualify") is not None and is_grouped(tree):
         message = "QUALIFY over sessions is not possible: they do not close together"
         raise refuse(tree.args["qualify"], scope.source, message, HINT)
     if has_sets(tree):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from planner.bind.scope import Scope
 from planner.functions.settled import ASCENDING, DESCENDING, SETTLED, Settled
 from planner.graph.aggregates import filled, filtered
-from planner.graph.expressions import WRITTEN, arguments_of, first_aggregate, is_aggregate, is_distinct
+from planner.graph.expressions import WRITTEN, arguments_of, around_call, first_aggregate, is_aggregate, is_distinct
 from planner.sql.dialect import exp, offset_of, parse_template, render, snippet
 from planner.sql.refusals import function_name, refuse
 from planner.values.errors import InvalidExpressionError, PlannerError
@@ -16,7 +16,6 @@ _SETTLED = "settled"
 """Key of the metadata of an aggregate that is part of what such a call is written as."""
 
 _ARGUMENTS = ("x", "y", "z")
-_OUTER = (exp.WithinGroup, exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 
 
 def settle_calls(root: exp.Expr, scope: Scope, lost_time: str) -> None:
@@ -42,7 +41,7 @@ class _Call:
         self._name = function_name(call)
         self._call, self._scope, self._lost_time = call, scope, lost_time
         self._arguments = arguments_of(call)
-        self._around = tuple(_around(call))
+        self._around = tuple(around_call(call))
 
     def replace(self) -> None:
         """Puts what it is written as in its place."""
@@ -149,13 +148,6 @@ class _Call:
             found=snippet(at, self._scope.source.text),
             hint=entry.usage(self._name),
         )
-
-
-def _around(call: exp.Expr) -> Iterator[exp.Expr]:
-    node = call
-    while isinstance(node.parent, _OUTER) and node.arg_key == "this":
-        node = node.parent
-        yield node
 
 
 def _names(template: str) -> frozenset[str]:

@@ -1,6 +1,8 @@
-"""Joins of streams: rows match only rows of the same window, so that a window that is over can be joined whole.
+"""Joins of streams inside a window: rows match only rows of the same window, which is joined whole when it is over.
 
 ON c.user = v.user AND window(c.ts, '10 seconds') = window(v.ts, '10 seconds')
+
+Those within an interval of time are for `planner.bind.intervals`.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from planner.bind.binder import Window, lost_event_time, window_of
+from planner.bind.intervals import interval_of
 from planner.bind.scope import Member, Scope
 from planner.functions.traits import WINDOW, WINDOWS
 from planner.sql.dialect import TokenType, exp, offset_of, tokenize
@@ -17,6 +20,7 @@ from planner.sql.source import Source
 from planner.values.errors import UnsupportedSqlError
 
 EXAMPLE_LENGTH = "10 seconds"
+EXAMPLE_INTERVAL = "1 hour"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,43 +35,39 @@ class SameWindow:
     """Offsets of its first character in the query's text, and of the one behind its last."""
 
 
-def same_window(
-    found: Sequence[exp.Expr], scope: Scope, *, at: exp.Expr
-) -> tuple[SameWindow | None, tuple[exp.Expr, ...]]:
-    """The conjunct of ON that equals windows, and the other conjuncts; for a table that is joined, None and all.
+def same_window(found: Sequence[exp.Expr], scope: Scope) -> tuple[SameWindow | None, tuple[exp.Expr, ...]]:
+    """The conjunct of ON that equals windows, and the other conjuncts; None and all where there is none.
 
     Args:
         found: bound conjuncts of ON.
         scope: the relations up to the one that is joined.
-        at: what to point to when there is no such conjunct.
 
     Raises:
-        UnsupportedSqlError: streams are joined without it, or a window stands elsewhere in ON.
+        UnsupportedSqlError: a window stands elsewhere in ON.
     """
     member = scope.members[-1]
     equal = [c for c in found if member.is_stream and _links(c, member.view)]
     rest = tuple(c for c in found if c not in equal[:1])
     _refuse_other_windows(rest, scope)
-    if not member.is_stream:
-        return None, rest
-    if not equal:
-        raise refuse(
-            at,
-            scope.source,
-            f"streams are joined inside a window, and ON does not say that the window of {member.alias} equals another",
-            same_window_hint(scope),
-        )
-    return _same_window(equal[0], scope), rest
+    return (_same_window(equal[0], scope) if equal else None), rest
 
 
-def check_is_within_window(found: Sequence[exp.Expr], scope: Scope, *, at: exp.Expr) -> None:
-    """Check that a sub-query over a stream, the last of the scope, says that windows are equal.
+def unbounded(scope: Scope, *, at: exp.Expr) -> UnsupportedSqlError:
+    """The error for a stream, the last of the scope, that ON joins neither in a window nor within an interval."""
+    message = (
+        f"streams are joined inside a window or an interval of time, and ON says neither of {scope.members[-1].alias}"
+    )
+    return refuse(at, scope.source, message, same_window_hint(scope))
+
+
+def check_is_bounded(found: Sequence[exp.Expr], scope: Scope, *, at: exp.Expr) -> None:
+    """Check that a sub-query over a stream, the last of the scope, says that windows are equal, or an interval.
 
     Raises:
         UnsupportedSqlError: at `at`, if it does not.
     """
     member = scope.members[-1]
-    if any(_links(conjunct, member.view) for conjunct in found):
+    if any(_links(conjunct, member.view) for conjunct in found) or interval_of(found, scope) is not None:
         return
     relation, first = member.relation if member.rows is None else member.rows.base, scope.stream
     form = f"{_form(first)} = window({relation.name}.{relation.event_time}, '{EXAMPLE_LENGTH}')"
@@ -84,7 +84,14 @@ def check_is_within_window(found: Sequence[exp.Expr], scope: Scope, *, at: exp.E
 def same_window_hint(scope: Scope) -> str:
     """How the conjunct is written."""
     first, own = scope.stream, scope.members[-1]
-    return lost_event_time(first) or lost_event_time(own) or f"Add to ON: AND {_form(first)} = {_form(own)}."
+    lost = lost_event_time(first) or lost_event_time(own)
+    return lost or f"Add to ON: AND {_form(first)} = {_form(own)}, or AND {_interval_form(first, own)}."
+
+
+def _interval_form(first: Member, own: Member) -> str:
+    time = f"{first.alias}.{first.relation.event_time}"
+    interval = f"INTERVAL '{EXAMPLE_INTERVAL}'"
+    return f"{own.alias}.{own.relation.event_time} BETWEEN {time} - {interval} AND {time} + {interval}"
 
 
 def _form(stream: Member) -> str:

@@ -16,19 +16,25 @@ from planner.bind.clauses import (
     is_grouped,
     is_window,
 )
+from planner.bind.dedup import chain_window, deduplicated, first_of_chains
 from planner.bind.groupingsets import check_grouping_calls, grouping_sets
 from planner.bind.joins import bind_joins
 from planner.bind.outputs import bind_outputs
+from planner.bind.over import has_over, over_rows
+from planner.bind.paired import check_paired, instants
+from planner.bind.ranks import check_ranks
 from planner.bind.scope import Scope
 from planner.bind.selects import Join, StreamSelect, always_there
 from planner.bind.sessions import check_joined, check_sessions
 from planner.bind.streamjoins import check_join_window
-from planner.bind.topk import bind_top_k
+from planner.bind.topk import bind_top_k, partition_of
+from planner.bind.totals import is_total, totalled
 from planner.bind.windowkeys import part_of_window
 from planner.functions.traits import WINDOWS
 from planner.graph.expressions import conjuncts, first_aggregate
-from planner.sql.blocks import block_nodes
+from planner.sql.blocks import block_nodes, from_items
 from planner.sql.dialect import exp
+from planner.sql.emit import emit_of
 from planner.sql.refusals import DISTINCT_HINT, function_name, refuse
 
 
@@ -55,26 +61,33 @@ def bind_stream_select(
     joined = below or _join_window(joins, scope)
     if below is not None:
         _check_window_below(tree, joins, below, scope)
-    window = _group_window(tree, scope, joined, given=below is not None)
+    chains = chain_window(tree, scope, joined)
+    window = chains or _group_window(tree, scope, joined, given=below is not None)
     check_sessions(tree, window, scope)
     outputs = bind_outputs(tree, Binder(scope, window), renamed=renamed)
     aliases = {output.name.lower(): output.expression for output in outputs}
-    keys = group_keys(tree, outputs, Binder(scope, window, aliases))
-    if window is None and joined is None and is_grouped(tree):
-        window = calendar_window(keys, scope)
+    emits = emit_of(tree) is not None
+    grouped_by = (is_grouped(tree) or is_total(tree, outputs)) and chains is None
+    keys = group_keys(tree, outputs, Binder(scope, window, aliases)) if grouped_by else ()
+    ranks = chains is not None or (tree.args.get("qualify") is not None and not grouped_by)
+    if window is None and joined is None and not emits and (grouped_by or ranks):
+        intervals = [join.interval for join in joins if join.interval is not None]
+        parts = keys if grouped_by else partition_of(tree, Binder(scope, None, aliases))
+        window = calendar_window(parts, instants(intervals, scope))
     grouped = tuple(key for key in keys if not is_window(key, window))
-    later = Binder(scope, window, aliases, keys)
+    later = Binder(scope, window, aliases, None if ranks else keys)
     having = tree.args.get("having")
     query = StreamSelect(
         scope=scope,
         joins=joins,
         where=bind_where(tree, Binder(scope)),
         outputs=outputs,
-        window=window if is_grouped(tree) else None,
+        window=window if grouped_by or ranks else None,
+        ranks=ranks,
         join_window=joined,
         keys=grouped,
         having=conjuncts(later.bind(having.this)) if having is not None else (),
-        top_k=bind_top_k(tree, later),
+        top_k=bind_top_k(tree, later, windowed=chains is not None) or first_of_chains(chains, outputs),
         sets=grouping_sets(
             tree,
             keys,
@@ -83,8 +96,22 @@ def bind_stream_select(
             scope.source,
         ),
     )
-    _check_grouping(tree, query, [key for key in keys if is_window(key, window)])
+    if emits:
+        query = totalled(query, tree, keys)
+    else:
+        _check_grouping(tree, query, [key for key in keys if is_window(key, window)], grouped=grouped_by)
+    if has_over(tree):
+        query = over_rows(query)
+    check_paired(query, scope.source, at=_place_of(tree))
+    if ranks and window is not None and window.is_session and not emits:
+        return deduplicated(query, at=tree.args.get("qualify") or tree.expressions[0])
     return query
+
+
+def _place_of(tree: exp.Select) -> exp.Expr:
+    """Return the node that an error about the joins of streams points to."""
+    call = next((node for node in block_nodes(tree) if function_name(node) in WINDOWS), None)
+    return call if call is not None else from_items(tree)[-1]
 
 
 def _join_window(joins: Sequence[Join], scope: Scope) -> Window | None:
@@ -119,19 +146,20 @@ def _group_window(tree: exp.Select, scope: Scope, joined: Window | None, *, give
     if joined is not None:
         check_joined(tree, scope)
         check_join_window(windows, joined, scope)
-        return joined if (windows or given) and is_grouped(tree) else None
+        ranks = tree.args.get("qualify") is not None
+        return joined if (windows or given) and (ranks or is_grouped(tree)) else None
     for call, window in windows:
         if window.node != windows[0][1].node:
             raise refuse(call, scope.source, "a query has one window", "Submit one query for each window.")
-    if windows and not is_grouped(tree):
-        message = f"{function_name(calls[0])}(...) is possible only with GROUP BY"
+    if windows and not is_grouped(tree) and tree.args.get("qualify") is None:
+        message = f"{function_name(calls[0])}(...) is possible only with GROUP BY, or in the partition of a rank"
         raise refuse(calls[0], scope.source, message, WINDOW_HINT)
     return windows[0][1] if windows else None
 
 
-def _check_grouping(tree: exp.Select, query: StreamSelect, window_keys: Sequence[exp.Expr]) -> None:
+def _check_grouping(tree: exp.Select, query: StreamSelect, window_keys: Sequence[exp.Expr], *, grouped: bool) -> None:
     source = query.scope.source
-    if not is_grouped(tree):
+    if not grouped:
         _refuse_ungrouped(tree, query)
         return
     if not window_keys:
@@ -150,9 +178,10 @@ def _refuse_ungrouped(tree: exp.Select, query: StreamSelect) -> None:
         aggregate = first_aggregate(item)
         if aggregate is not None:
             raise refuse(aggregate, source, "an aggregate over a stream needs a window", WINDOW_HINT)
-    for clause in ("having", "qualify"):
-        if tree.args.get(clause) is not None:
-            raise refuse(tree.args[clause], source, f"{clause.upper()} is possible only with GROUP BY", WINDOW_HINT)
+    if tree.args.get("having") is not None:
+        raise refuse(tree.args["having"], source, "HAVING is possible only with GROUP BY", WINDOW_HINT)
+    if query.ranks:
+        check_ranks(query, at=tree.args.get("qualify") or tree.expressions[0])
 
 
 def _check_cumulative(window_keys: Sequence[exp.Expr], query: StreamSelect) -> None:

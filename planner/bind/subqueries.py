@@ -1,4 +1,4 @@
-"""IN, NOT IN, EXISTS and NOT EXISTS over tables in WHERE, as semi and anti joins.
+"""IN, NOT IN, EXISTS and NOT EXISTS over tables in WHERE, as semi and anti joins; values of tables as joins.
 
     x IN (SELECT y FROM t WHERE ..)           LEFT SEMI JOIN (SELECT y .. ) ON x = y
     x NOT IN (SELECT y FROM t WHERE ..)       LEFT ANTI JOIN (SELECT y .. ) ON x = y OR (x = y) IS NULL
@@ -10,8 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
+from planner.bind.scalars import VALUE, Columns, all_of, with_values
 from planner.graph.expressions import conjuncts
 from planner.sql.blocks import from_items, nested_queries, unwrapped
 from planner.sql.dialect import exp, name_node, offset_of
@@ -25,12 +24,6 @@ HINT = (
 OF_WHERE = "of where"
 """Key of the metadata of a join that stands for a condition: lateral views stand before it."""
 
-_NAME = "sub_query_"
-_VALUE = "sub_query_value"
-
-Columns = Callable[[exp.Expr], frozenset[str]]
-"""Lower-case names of the columns of what stands in FROM; none: it is a query, whose columns are not known yet."""
-
 
 def without_subqueries(select: exp.Select, columns_of: Columns, source: Source) -> exp.Select:
     """The SELECT with joins in the place of sub-queries in its WHERE.
@@ -38,6 +31,7 @@ def without_subqueries(select: exp.Select, columns_of: Columns, source: Source) 
     Raises:
         UnsupportedSqlError: a sub-query is of another form, or elsewhere.
     """
+    select = with_values(select, columns_of, source)
     where = select.args.get("where")
     if where is None or not any(nested_queries(where)):
         return select
@@ -45,21 +39,14 @@ def without_subqueries(select: exp.Select, columns_of: Columns, source: Source) 
     joins: list[exp.Join] = []
     for conjunct in conjuncts(where.this):
         if any(nested_queries(exp.Paren(this=conjunct.copy()))):
-            joins.append(_join(conjunct, f"{_NAME}{len(joins) + 1}", columns_of, source))
+            joins.append(_join(conjunct, f"sub-query {len(joins) + 1} of WHERE", columns_of, source))
         else:
             kept.append(conjunct)
     found = select.copy()
     assert isinstance(found, exp.Select)
     found.set("joins", [*(found.args.get("joins") or []), *joins])
-    found.set("where", exp.Where(this=_all(kept)) if kept else None)
+    found.set("where", exp.Where(this=all_of(kept)) if kept else None)
     return found
-
-
-def _all(conditions: Sequence[exp.Expr]) -> exp.Expr:
-    made = conditions[0].copy()
-    for condition in conditions[1:]:
-        made = exp.And(this=made, expression=condition.copy())
-    return made
 
 
 def _join(conjunct: exp.Expr, alias: str, columns_of: Columns, source: Source) -> exp.Join:
@@ -85,9 +72,9 @@ def _of_values(found: exp.In, alias: str, negated: bool, source: Source) -> tupl
     inner = query.copy()
     value = inner.expressions[0]
     plain = value.this if isinstance(value, exp.Alias) else value
-    inner.set("expressions", [exp.Alias(this=plain.copy(), alias=name_node(_VALUE))])
+    inner.set("expressions", [exp.Alias(this=plain.copy(), alias=name_node(VALUE))])
     item = exp.Subquery(this=inner, alias=exp.TableAlias(this=name_node(alias)))
-    equal: exp.Expr = exp.EQ(this=found.this.copy(), expression=_column(alias, _VALUE))
+    equal: exp.Expr = exp.EQ(this=found.this.copy(), expression=_column(alias, VALUE))
     if not negated:
         return item, equal
     unknown = exp.Is(this=exp.Paren(this=equal.copy()), expression=exp.Null())

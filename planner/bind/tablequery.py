@@ -29,12 +29,13 @@ from planner.bind.tablerows import standalone
 from planner.bind.topk import bind_top_k
 from planner.bind.unions import OpenUnion, branch_name, check_branches, unlike
 from planner.functions.traits import WINDOW
-from planner.graph.expressions import cast, conjuncts, first_aggregate
+from planner.graph.expressions import cast, conjuncts, enclosed, first_aggregate, replace_columns
 from planner.relations.catalog import Column
-from planner.sql.blocks import block_nodes, common_tables, from_items, nested_queries, operands
+from planner.sql.blocks import block_nodes, common_tables, from_items, nested_queries, operands, scalar_queries
 from planner.sql.dialect import exp, offset_of
 from planner.sql.refusals import function_name, refuse
 from planner.sql.source import Source
+from planner.sql.within import WITHIN
 from planner.values.errors import PlannerError, UnsupportedSqlError
 from planner.values.names import INPUT_VIEW
 
@@ -71,10 +72,49 @@ def bind_batch(query: exp.Expr, source: Source, gathered: Gathered) -> TableRows
     return rows
 
 
+def bind_groups(derived: Derived, gathered: Gathered, names: Names) -> TableSelect:
+    """Return the meaning of a query that groups a table, which is joined to a stream.
+
+    Raises:
+        PlannerError: with its place, also where it does more than group, or filter, one table.
+    """
+    rows = _over_base(_TableBinder(gathered, names).below(derived))
+    plain = isinstance(rows, TableSelect) and rows.grouped and rows.below is None and not (rows.joins or rows.laterals)
+    if not isinstance(rows, TableSelect) or not plain or rows.undivided or rows.order or rows.limit is not None:
+        message = f"{derived.name} does more than group one table, and cannot be joined to a stream yet"
+        hint = "SELECT key, max(x) AS most FROM t WHERE ... GROUP BY key can be joined, with aggregates of streams."
+        raise refuse(derived.item, derived.within.source, message, hint)
+    return rows
+
+
+def _over_base(rows: TableRows) -> TableRows:
+    """Return a SELECT over rows of a table that are filtered and projected, as one over the table."""
+    below = rows.below if isinstance(rows, TableSelect) else None
+    if not isinstance(rows, TableSelect) or not isinstance(below, TableSelect):
+        return rows
+    below = _over_base(below)
+    if not isinstance(below, TableSelect) or below.ends or below.joins or below.laterals or below.below is not None:
+        return rows
+    columns = {output.name.lower(): output.expression for output in below.outputs}
+
+    def over(node: exp.Expr) -> exp.Expr:
+        return replace_columns(node, lambda column: enclosed(columns[column.name.lower()]))
+
+    return replace(
+        rows,
+        scope=below.scope,
+        where=(*below.where, *map(over, rows.where)),
+        outputs=tuple(replace(output, expression=over(output.expression)) for output in rows.outputs),
+        keys=tuple(over(key).unnest() for key in rows.keys),
+        having=tuple(map(over, rows.having)),
+        below=None,
+    )
+
+
 class _TableBinder:
-    def __init__(self, gathered: Gathered) -> None:
+    def __init__(self, gathered: Gathered, names: Names | None = None) -> None:
         self._gathered = gathered
-        self._names = Names(gathered)
+        self._names = names or Names(gathered)
 
     def query(self, query: exp.Expr, place: Place, depth: int = 1) -> TableRows:
         """A query of any form.
@@ -132,12 +172,12 @@ class _TableBinder:
                 message = f"{member.relation.name} is a stream, and this query reads tables"
                 raise refuse(first, place.source, message, STREAM_HINT)
             return self._bound(select, [(member, first)], self._joined(others, place, depth), place)
-        below = self._below(derived, depth)
+        below = self.below(derived, depth)
         member = member_of(derived.name, INPUT_VIEW, [output.name for output in below.outputs])
         bound = self._bound(select, [(member, first)], self._joined(others, place, depth), place)
         return replace(bound, below=below)
 
-    def _below(self, derived: Derived, depth: int) -> TableRows:
+    def below(self, derived: Derived, depth: int = 1) -> TableRows:
         """The rows of a query in FROM or behind JOIN, under the names that its columns are given."""
         if depth == MAX_NESTED:
             message = f"more than {MAX_NESTED} queries over one another are not possible"
@@ -181,7 +221,7 @@ class _TableBinder:
             if streams:
                 raise _joined_stream(item, place)
             if not plain:
-                rows = self._below(derived, depth)
+                rows = self.below(derived, depth)
                 member = member_of(derived.name, self._gathered.next_table(), [output.name for output in rows.outputs])
                 return _Joined(member, item, rows)
         member = self._names.joined(item, place)
@@ -250,9 +290,12 @@ def _bound_select(select: exp.Select, scope: Scope, laterals: tuple[Lateral, ...
         raise refuse(
             select.args["group"], scope.source, "grouping sets are not computed in parts", "Such a query runs whole."
         )
+    if select.args.get(WITHIN) is not None:
+        at, hint = select.expressions[0], "Rows of a table have no event time; use GROUP BY."
+        raise refuse(at, scope.source, "WITHIN is possible over streams only", hint)
     places = [join.this for join in select.args.get("joins") or [] if only_of(join)]
     places += [node for node in block_nodes(select) if isinstance(node, exp.WithinGroup)]
-    for place in (*places, *nested_queries(select.args.get("where") or exp.Null())):
+    for place in (*places, *nested_queries(select.args.get("where") or exp.Null()), *scalar_queries(select)):
         message = "sub-queries, semi joins and WITHIN GROUP are not computed in parts"
         raise refuse(place, scope.source, message, "Such a query runs whole.")
     joins = bind_joins(select, scope, by_equality=True)

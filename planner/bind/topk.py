@@ -30,8 +30,13 @@ class TopK:
         return (*self.partition, *(ordered.this for ordered in self.order))
 
 
-def bind_top_k(tree: exp.Select, binder: Binder) -> TopK | None:
+def bind_top_k(tree: exp.Select, binder: Binder, *, windowed: bool = False) -> TopK | None:
     """The query's top-k, None when it has no QUALIFY.
+
+    Args:
+        tree: the SELECT.
+        binder: what names mean.
+        windowed: the window is part of the partition without being named there.
 
     Raises:
         UnsupportedSqlError: QUALIFY has another form.
@@ -48,13 +53,19 @@ def bind_top_k(tree: exp.Select, binder: Binder) -> TopK | None:
     if order is None or over.args.get("spec") is not None:
         raise refuse(over, source, "the rank needs ORDER BY and no frame", FORM)
     partition = tuple(binder.bind(part) for part in over.args.get("partition_by") or [])
-    if binder.windows is not None and not any(_covers_window(part, binder) for part in partition):
+    if binder.windows is not None and not windowed and not any(_covers_window(part, binder) for part in partition):
         raise refuse(over, source, "the rank must be PARTITION BY window", FORM)
     keys = tuple(part.unnest() for part in partition if not _covers_window(part, binder))
     for part in partition:
         if (aggregate := first_aggregate(part)) is not None:
             raise refuse(aggregate, source, "an aggregate cannot partition", "PARTITION BY window and group keys.")
     return TopK(function_name(call), keys, tuple(_ordered(o, binder) for o in order.expressions), k)
+
+
+def partition_of(tree: exp.Select, binder: Binder) -> tuple[exp.Expr, ...]:
+    """Return the expressions that the rank of QUALIFY is partitioned by. Raises as `bind_top_k`."""
+    over, _ = _comparison(tree.args["qualify"], binder.scope.source)
+    return tuple(binder.bind(part).unnest() for part in over.args.get("partition_by") or [])
 
 
 def _comparison(qualify: exp.Expr, source: Source) -> tuple[exp.Window, int]:

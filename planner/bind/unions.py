@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from planner.bind.paired import event_times
 from planner.bind.rows import joined_rows, kept
-from planner.bind.scope import DerivedRows, Member, Scope
+from planner.bind.scope import DerivedRows, Member
 from planner.bind.selects import Join, Lateral, StreamSelect, UnionInput
 from planner.graph.expressions import cast, enclosed, is_site, replace_columns
 from planner.graph.operators import Alias, Named, Operator, Project, Scan, UnionAll
@@ -89,12 +90,11 @@ def member_rows(member: Member) -> Operator:
     return Alias(Project(kept(relation_rows(member.relation), member.rows.where), items), member.view)
 
 
-def event_time_of(outputs: Mapping[str, exp.Expr], scope: Scope) -> str | None:
-    """The name of a column that is the event time of the stream, unchanged."""
-    wanted = scope.event_time
-    if wanted is None:
-        return None
-    return next((name for name, expression in outputs.items() if expression.unnest() == wanted), None)
+def event_time_of(outputs: Mapping[str, exp.Expr], select: StreamSelect) -> str | None:
+    """The name of a column that is the event time of the stream, unchanged; of several that are joined, of one."""
+    times = event_times(select)
+    names = (name for time in times for name, expression in outputs.items() if expression.unnest() == time)
+    return next(names, None)
 
 
 def exported(
@@ -115,7 +115,7 @@ def exported(
 def union_member(alias: str, view: str, branches: Sequence[StreamSelect]) -> Member:
     """The union as the stream of an aggregating SELECT."""
     columns = tuple(Column(output.name, "") for output in branches[0].outputs)
-    times = {event_time_of({o.name.lower(): o.expression for o in b.outputs}, b.scope) for b in branches}
+    times = {event_time_of({o.name.lower(): o.expression for o in b.outputs}, b) for b in branches}
     event_time = times.pop() if len(times) == 1 else None
     named = next((c.name for c in columns if c.name.lower() == event_time), None)
     return Member(alias, view, Relation(alias, RelationKind.STREAM, columns, (), event_time=named), derived=True)
@@ -171,7 +171,7 @@ def _join(join: Join, change: Substitution) -> Join:
 def merged_member(alias: str, inner: StreamSelect, columns: Mapping[str, exp.Expr]) -> Member:
     """A derived table over a stream, or several that are joined, as the stream of the SELECT over it."""
     names = tuple(Column(output.name, "") for output in inner.outputs)
-    event_time = event_time_of(columns, inner.scope)
+    event_time = event_time_of(columns, inner)
     named = next((c.name for c in names if c.name.lower() == event_time), None)
     base = inner.scope.stream.relation
     relation = Relation(base.name, RelationKind.STREAM, names, base.bindings, event_time=named)
@@ -181,12 +181,15 @@ def merged_member(alias: str, inner: StreamSelect, columns: Mapping[str, exp.Exp
 def merged(query: StreamSelect, inner: StreamSelect) -> StreamSelect:
     """A SELECT over a derived table, merged with that table's query."""
     members = (*inner.scope.members, *query.scope.members[1:])
+    # Behind a join that keeps rows of the other side, a condition would drop them.
+    first = any(join.right for join in query.joins)
     return replace(
         query,
         scope=replace(query.scope, members=members, nullable=inner.scope.nullable | query.scope.nullable),
         joins=(*inner.joins, *query.joins),
         laterals=_laterals(inner, query.laterals),
-        where=(*inner.where, *query.where),
+        before=(*inner.before, *(inner.where if first else ())),
+        where=(*(() if first else inner.where), *query.where),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from planner.bind.binder import Window
-from planner.bind.windowkeys import CALENDAR, WINDOW_FIELDS
+from planner.bind.windowkeys import WINDOW_FIELDS
 from planner.graph.expressions import with_children
 from planner.sql.dialect import exp, name_node
 from planner.values.months import UNITS
@@ -18,7 +18,7 @@ def window_part(node: exp.Expr, window: Window, start: exp.Expr) -> exp.Expr | N
     if window.is_session:
         return _session_part(bare, window, start)
     if bare == window.node:
-        return _of_start(window, start) if window.part == CALENDAR else _window_struct(window, start)
+        return _window_struct(window, start) if window.is_call else _of_start(window, start)
     if isinstance(bare, exp.Dot) and bare.this.unnest() == window.node:
         return window_start(window, start) if bare.name.lower() == WINDOW_FIELDS[0] else _window_end(window, start)
     return None
@@ -36,16 +36,25 @@ def _session_part(bare: exp.Expr, window: Window, start: exp.Expr) -> exp.Expr |
 
 def _of_start(window: Window, start: exp.Expr) -> exp.Expr:
     """Return the expression of a calendar window's rows over an instant in it: it is the same for all of them."""
+    if isinstance(window.node, exp.Column):
+        return start.copy()
     node = window.node.copy()
     # `start` is the length of the longest month before the end, which may be before this window.
-    within = _later(start, window.length - timedelta(microseconds=1)) if window.months else start
+    within = later(start, window.length - timedelta(microseconds=1)) if window.months else start
     for column in list(node.find_all(exp.Column)):
         column.replace(within.copy())
     return node
 
 
+def start_of(window: Window) -> exp.Expr:
+    """Return the start of a window, where that is what rows are known by."""
+    return exp.Dot(this=window.node.copy(), expression=name_node(WINDOW_FIELDS[0]))
+
+
 def pane_start(window: Window) -> exp.Expr:
     """Return what a source sends of the window of a row: the start of its pane; of months, what stands for it."""
+    if isinstance(window.node, exp.Column):
+        return window.node.copy()
     if not window.months:
         return exp.Dot(this=window.panes, expression=exp.to_identifier(WINDOW_FIELDS[0]))
     unit = exp.Literal.string(UNITS[window.months].upper())
@@ -65,15 +74,16 @@ def window_start(window: Window, start: exp.Expr) -> exp.Expr:
     """
     if not window.cumulates:
         return start.copy()
-    first_step = _later(start, window.length - window.slide)
+    first_step = later(start, window.length - window.slide)
     return start_within(first_step, window.length)
 
 
 def _window_end(window: Window, start: exp.Expr) -> exp.Expr:
-    return _later(start, window.length)
+    return later(start, window.length)
 
 
-def _later(instant: exp.Expr, by: timedelta) -> exp.Expr:
+def later(instant: exp.Expr, by: timedelta) -> exp.Expr:
+    """Return the instant so much later."""
     seconds, microseconds = divmod(by // timedelta(microseconds=1), 1_000_000)
     text = f"{seconds}.{microseconds:06d}" if microseconds else str(seconds)
     length = exp.Interval(this=exp.Literal.string(text), unit=exp.Var(this="SECOND"))
@@ -95,12 +105,22 @@ def with_window(node: exp.Expr, window: Window, start: exp.Expr) -> exp.Expr:
     return rebuilt if rebuilt is not None else with_children(node, lambda part: with_window(part, window, start))
 
 
-def start_within(instant: exp.Expr, length: timedelta) -> exp.Expr:
+def end_of(window: Window) -> exp.Expr:
+    """Return the end of the window that a row is in, of windows that follow one another."""
+    start = pane_start(window) if window.months else start_within(window.time, window.length, window.offset)
+    return later(start, window.length)
+
+
+def start_within(instant: exp.Expr, length: timedelta, offset: timedelta = timedelta(0)) -> exp.Expr:
     """The start of the tumbling window that an instant is in.
 
-    Spark has one `window(...)` in a SELECT; this can stand beside it. Windows are counted from 1970, as Spark's are.
+    Spark has one `window(...)` in a SELECT; this can stand beside it. Windows are counted from 1970, as Spark's are,
+    or from that and the offset.
     """
     micros = exp.Anonymous(this="unix_micros", expressions=[instant.copy()])
     size = exp.Literal.number(length // timedelta(microseconds=1))
-    within = exp.Anonymous(this="pmod", expressions=[micros.copy(), size])
+    since: exp.Expr = micros.copy()
+    if offset:
+        since = exp.Sub(this=since, expression=exp.Literal.number(offset // timedelta(microseconds=1)))
+    within = exp.Anonymous(this="pmod", expressions=[since, size])
     return exp.Anonymous(this="timestamp_micros", expressions=[exp.Sub(this=micros, expression=within)])

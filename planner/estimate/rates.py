@@ -5,6 +5,7 @@
     a join with a table          as many rows as its left side
     a join of streams            as many rows as the largest of them has in a window
     a join of rows of windows    as many rows as the largest of them has in a window
+    a join within an interval    as many rows as the largest of the streams
     groups of a window           100 for each key (1 without keys), in each of the windows that it is made up of;
                                  at most the rows
     partials                     per source site and epoch of 1 s: the groups met in one epoch, once for each window
@@ -21,7 +22,7 @@ Nothing is taken off for compression. Copies of tables are sent once and are not
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -77,6 +78,8 @@ class Estimate:
     """The MERGEs that it is made of: the result stage itself, or those that a FINAL reads."""
     between: Mapping[Pair, Flow] = field(default_factory=dict)
     """In trees of COMBINEs, what goes from site to site before it goes to a MERGE."""
+    paired: tuple[MergeFlows, ...] = ()
+    """MERGEs of pairs whose output one of `merges` reads, even over others; `sources` has their sources, too."""
 
 
 def estimate_flows(draft: DraftPlan, statistics: Statistics) -> tuple[Estimate, ...]:
@@ -98,7 +101,7 @@ def task_rates(draft: DraftPlan, statistics: Statistics) -> Mapping[tuple[str, s
                     flows = _leaving_stage(draft, merge, replace(part, sender=stage), statistics)
                     rates |= {(stage.id, site): flow.bytes_per_s for site, flow in flows.items()}
         found = _estimate(draft, last, statistics)
-        rates |= {(merge.stage, ""): merge.out.bytes_per_s / merge.parts for merge in found.merges}
+        rates |= {(one.stage, ""): one.out.bytes_per_s / one.parts for one in (*found.merges, *found.paired)}
         if found.results is not None and last.kind is StageKind.FINAL:
             rates[last.id, ""] = found.results.bytes_per_s
     return rates
@@ -124,9 +127,21 @@ class _Part:
 def _parts(draft: DraftPlan, last: Stage) -> list[_Part]:
     if last.kind is not StageKind.MERGE:
         return [_Part(last, last, INPUT_VIEW)]
-    senders = ((draft.stage(item.stage), item.view) for item in last.inputs)
-    parts = (_Part(source_behind(sender, draft.stages), sender, view) for sender, view in senders)
-    return [part for part in parts if part.source.id in draft.shapes]
+    found: list[_Part] = []
+    for sender, view in ((draft.stage(item.stage), item.view) for item in last.inputs):
+        if sender.kind is StageKind.MERGE:
+            found += (_Part(part.source, part.sender, view) for part in _parts(draft, sender))
+        elif (source := source_behind(sender, draft.stages)).id in draft.shapes:
+            found.append(_Part(source, sender, view))
+    return found
+
+
+def _paired(draft: DraftPlan, merge: Stage) -> Iterator[Stage]:
+    """The MERGEs of pairs that a MERGE reads, each behind those that it reads itself."""
+    for sender in (draft.stage(item.stage) for item in merge.inputs):
+        if sender.kind is StageKind.MERGE:
+            yield from _paired(draft, sender)
+            yield sender
 
 
 def _leaving_stage(draft: DraftPlan, last: Stage, part: _Part, statistics: Statistics) -> dict[str, Flow]:
@@ -184,7 +199,14 @@ def _estimate(draft: DraftPlan, last: Stage, statistics: Statistics) -> Estimate
         return Estimate(last.id, leaving, None)
     join = draft.joins.get(merges[0].id)
     results = _flow(_results(join, arriving), row_bytes(draft.columns))
-    return Estimate(last.id, leaving, results, tuple(found), _between(draft, merges, statistics))
+    paired = [_flows_of_pairs(draft, one, statistics) for merge in merges for one in _paired(draft, merge)]
+    return Estimate(last.id, leaving, results, tuple(found), _between(draft, merges, statistics), tuple(paired))
+
+
+def _flows_of_pairs(draft: DraftPlan, merge: Stage, statistics: Statistics) -> MergeFlows:
+    sources, rows = _sources(draft, merge, statistics)
+    out = _flow(max(rate for _, _, rate in rows), row_bytes(merge.columns or draft.columns))
+    return MergeFlows(merge.id, merge.parts, sources, out)
 
 
 _Arriving = tuple[QueryShape, str, float]

@@ -87,6 +87,10 @@ MERGES: Mapping[str, Merge] = {
 }
 
 
+GROWING = ("set", "values")
+"""Merges whose partials grow with the rows of a group."""
+
+
 class Last(Enum):
     """Last steps that depend on the type of the partials."""
 
@@ -321,6 +325,19 @@ TOTAL_OF: Mapping[str, Total] = {
     if part.total is not Total.NEVER and (call := _CALL.match(part.call))
 }
 """By aggregate function that sources compute, over which arguments it cannot fail."""
+
+ZERO_OF_NO_ROWS = ("count", "count_if", "regr_count", "approx_count_distinct")
+"""Aggregates that are 0 of no rows."""
+
+NULL_OF_NO_ROWS = (
+    *("any", "any_value", "approx_percentile", "avg", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "corr"),
+    *("covar_pop", "covar_samp", "every", "first", "first_value", "kurtosis", "last", "last_value", "listagg", "max"),
+    *("max_by", "mean", "median", "min", "min_by", "mode", "percentile", "percentile_approx", "percentile_cont"),
+    *("percentile_disc", "regr_avgx", "regr_avgy", "regr_intercept", "regr_r2", "regr_slope", "regr_sxx", "regr_sxy"),
+    *("regr_syy", "skewness", "some", "std", "stddev", "stddev_pop", "stddev_samp", "string_agg", "sum", "try_avg"),
+    *("try_sum", "var_pop", "var_samp", "variance"),
+)
+"""Aggregates that are NULL of no rows; all others make an empty list or sketch of them."""
 
 MERGEABLE = tuple(sorted((*_BY_NAME, *SAME_FUNCTIONS)))
 """Names of all aggregates that can be split."""

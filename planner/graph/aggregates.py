@@ -9,7 +9,7 @@ from functools import cache
 
 from planner.functions.aggregates import AS_CALLED, MERGES, SET, Aggregate, Last, Part, aggregate_of
 from planner.functions.traits import AGGREGATES
-from planner.graph.expressions import cast
+from planner.graph.expressions import arguments_of, cast, is_distinct
 from planner.graph.operators import Expression, Merged, Partial
 from planner.sql.dialect import exp, name_node, parse_template, render
 from planner.sql.refusals import function_name
@@ -47,6 +47,13 @@ class Split:
     function: str
     """Of `Merged`: the name in the table, with `DISTINCT` behind it where values count once."""
     argument: Expression | None
+
+
+def call_of(node: Expression) -> Call:
+    """Return the call of an aggregate, with its FILTER if it has one."""
+    call = node.this if isinstance(node, exp.Filter) else node
+    condition = node.expression.this if isinstance(node, exp.Filter) else None
+    return Call(function_name(call), arguments_of(call), condition, is_distinct(call))
 
 
 def split_call(call: Call) -> Split:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from planner.functions.aggregates import MERGEABLE, aggregate_of
 from planner.functions.traits import AGGREGATES, GENERATORS
@@ -17,6 +17,7 @@ WRITTEN = "written"
 """Key of the metadata of an expression that stands for a call of the query: the call's text."""
 
 _SELF_CONTAINED = (exp.Column, exp.Literal, exp.Anonymous, exp.Paren, exp.Dot, exp.Cast, exp.Bracket, exp.Null)
+_AROUND = (exp.WithinGroup, exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 
 
 def conjuncts(condition: exp.Expr | None) -> tuple[exp.Expr, ...]:
@@ -60,10 +61,21 @@ def is_mergeable(node: exp.Expr) -> bool:
 
 def _has_over(call: exp.Expr) -> bool:
     """As in `sum(x) FILTER (WHERE ...) OVER (...)`."""
-    node = call
-    while isinstance(node.parent, exp.Filter | exp.IgnoreNulls | exp.RespectNulls) and node.arg_key == "this":
-        node = node.parent
+    node = whole_call(call)
     return isinstance(node.parent, exp.Window) and node.arg_key == "this"
+
+
+def around_call(call: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the nodes that wrap an aggregate as part of its call, the innermost first, such as FILTER."""
+    node = call
+    while isinstance(node.parent, _AROUND) and node.arg_key == "this":
+        node = node.parent
+        yield node
+
+
+def whole_call(call: exp.Expr) -> exp.Expr:
+    """Return an aggregate with the nodes that wrap it."""
+    return [call, *around_call(call)][-1]
 
 
 def is_distinct(call: exp.Expr) -> bool:

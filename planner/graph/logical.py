@@ -75,6 +75,8 @@ class Join:
     """SEMI: rows with a match; ANTI: rows without one."""
     right: bool = False
     """Right rows without a match are kept as well."""
+    interval: str = ""
+    """It says how far apart the event times of matching rows of streams may be, for people; else it is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +203,15 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
+class Changes:
+    """Tells what each cell of time changes of rows that are never complete."""
+
+    input: LogicalOperator
+    every: timedelta
+    upsert_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Insert:
     """Rows into a sink."""
 
@@ -224,6 +235,7 @@ LogicalOperator = (
     | Limit
     | UnionAll
     | Whole
+    | Changes
     | Insert
 )
 

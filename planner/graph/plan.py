@@ -33,6 +33,7 @@ from planner.values.edits import Edit
 from planner.values.errors import Position
 from planner.values.links import LinkFigures, Pair
 from planner.values.names import BINS, INPUT_VIEW
+from planner.values.pairs import PairSide
 from planner.values.splits import FilePart
 from planner.values.stages import StageKind
 
@@ -45,6 +46,8 @@ class StageInput:
     view: str
     same_site: bool = False
     """True: a task reads only its own site's task of that stage (a join on `a.site = b.site`)."""
+    behind: timedelta = timedelta(0)
+    """The event times of rows may be so much before the watermark that the stage had told before them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,59 @@ class Sessions:
     """Columns of the keys."""
     gap: str
     """The gap, for people."""
+    at_start: bool = False
+    """They come out with their first row, not when they have ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Rows of a MERGE are paired by their event times: that of the second one is between bounds of the first one's."""
+
+    first: PairSide
+    second: PairSide
+    lower: timedelta
+    """The second one's event time is not before the first one's and this; it may be negative."""
+    upper: timedelta | None
+    """It is not after the first one's and this; None: not after `until`."""
+    until: str = ""
+    """A column of the first view."""
+    emits_pairs: bool = True
+    """False: only rows without a match come out."""
+    until_words: str = ""
+    """`until`, for people."""
+    newest: bool = False
+    """A second row is paired with the newest matching first row alone."""
+    strict: bool = False
+    """With `newest`, a first row of the same instant does not match."""
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Rows of a MERGE are added up by key. Its windows are cells of time, and the results of each are the changes that
+    it made."""
+
+    keys: tuple[str, ...]
+    """Columns of the keys."""
+    upsert_by: tuple[str, ...]
+    """The result columns that say which row a change is of."""
+    compares: bool = False
+    """The results of a cell depend on those of the cell before."""
+    ttl: timedelta | None = None
+    """A key without rows for so long begins anew; None: never."""
+    ends: str = ""
+    """The column of the instant from which on no more rows of a key come; empty: there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Rows of a MERGE come out at their event times, each beside those of its key before it."""
+
+    keys: tuple[str, ...]
+    """Columns of the keys."""
+    rows: int
+    """So many rows before it are needed."""
+    within: timedelta | None = None
+    """Those of so long before it are needed; None: `rows` alone are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +173,20 @@ class Merge:
     for a window in `window_column` is so long before its end."""
     sessions: Sessions | None = None
     """None: rows are of windows. Else `window` is the gap, or stands for gaps that differ from row to row."""
+    pairs: Pairs | None = None
+    """Set where rows of two views are paired by their event times, which `window_column` has. `window` is then how long
+    a row waits for others, or stands for it."""
+
+    totals: Totals | None = None
+    """Set where rows are added up by key: then rows stay when their window is out."""
+    neighbours: Neighbours | None = None
+    """Set where rows need those before them: rows stay when they are out, as long as others may need them."""
+
+    @property
+    def takes_again(self) -> bool:
+        """Return whether rows are taken again after a crash whose window, or instant, is out."""
+        kinds = (self.sessions, self.pairs, self.totals, self.neighbours)
+        return any(kind is not None for kind in kinds)
 
     @property
     def period(self) -> timedelta:
@@ -195,9 +265,15 @@ def find_stage(stages: Iterable[Stage], stage_id: str) -> Stage:
     raise KeyError(stage_id)
 
 
-def has_sessions(stages: Iterable[Stage]) -> bool:
-    """Return whether a MERGE of these closes sessions."""
-    return any(stage.merge is not None and stage.merge.sessions is not None for stage in stages)
+def takes_again(stages: Iterable[Stage]) -> bool:
+    """Return whether a MERGE of these keeps rows that windows do not end: of sessions, pairs, totals, or with OVER."""
+    return any(stage.merge is not None and stage.merge.takes_again for stage in stages)
+
+
+def upsert_keys(stages: Iterable[Stage]) -> tuple[str, ...] | None:
+    """Return the result columns that say which row a change is of; None: results are no changes."""
+    found = (stage.merge.totals for stage in stages if stage.merge is not None)
+    return next((totals.upsert_by for totals in found if totals is not None), None)
 
 
 def client_site(plan: DraftPlan | PhysicalPlan) -> str:

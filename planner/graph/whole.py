@@ -63,6 +63,10 @@ class WholeScan:
     """The conditions that are evaluated at the sites."""
     filters: tuple[KeyFilter, ...] = ()
     """By keys of other scans, numbered as `DraftPlan.whole_scans` has them."""
+    columns: tuple[str, ...] = ()
+    summed: tuple[str, ...] = ()
+    counted: tuple[str, ...] = ()
+    """These three as in `TableScan`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,3 +90,5 @@ class ScanOfTable:
     kept_back: tuple[KeptBack, ...] = ()
     distinct: bool = False
     """Equal rows are sent once from each split."""
+    counted: bool = False
+    """Rows that are equal, but for columns that are only summed or counted, are sent once, with their number."""

@@ -47,8 +47,8 @@ class Move:
     alone: bool = False
     """One of the queries that share the task is to go on with a task of its own; `without_state`, if it has one."""
     reads_table: bool = False
-    of_sessions: bool = False
-    """Its groups are sessions."""
+    takes_again: bool = False
+    """The stage keeps rows that windows do not end: of sessions, pairs, totals, or with OVER."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """The versions of the agents that take part, by site, where they are not the master's."""
 
@@ -101,8 +101,10 @@ def refusal(move: Move) -> tuple[str, str] | None:
         why = "reads a table" if move.kind is StageKind.MERGE else f"is a {move.kind.value} task"
         told = f"{move.task} cannot begin in the middle of its inputs, because it {why}"
         return told, "move it for all queries" if move.alone else "move it with its state"
-    if move.without_state and move.of_sessions:
-        told = f"{move.task} cannot begin in the middle of its inputs: a session may have begun long before"
+    if move.without_state and move.takes_again:
+        told = (
+            f"{move.task} cannot begin in the middle of its inputs: what comes out may be of rows that came long before"
+        )
         return told, "move it for all queries" if move.alone else "move it with its state"
     if move.under_way:
         return f"{move.task} is on its way to {move.under_way}, or back from there", "wait until that has ended"

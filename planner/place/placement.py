@@ -8,6 +8,7 @@
   rules: a share of the partials to it, a share of the groups from it to the FINAL, or else to the gateway, beside what
   the parts before put on the links. A site that has as many parts of the stage as slots gets another one only when all
   have.
+- MERGEs of pairs that another MERGE reads are where that is; each part of one where the reader's part of its number is.
 - A site is infeasible when a link would get more than it has available, or is missing; an infeasible site is taken
   only when all are.
 - A draining site takes no stage: a query that needs one there is refused.
@@ -164,7 +165,7 @@ def _with(placed: _Placed, estimate: Estimate, world: _World) -> _Placed:
         weighed=placed.weighed.union(*(o.flows for o in options)),
     )
     if all(merge.parts == 1 and merge.stage == estimate.stage for merge in estimate.merges):
-        return replace(weighed, flows=_sum(placed.flows, chosen.flows))
+        return _with_pairs(replace(weighed, flows=_sum(placed.flows, chosen.flows)), estimate, chosen.site, world)
     target = gateway
     if all(merge.stage != estimate.stage for merge in estimate.merges):
         target = chosen.site
@@ -172,7 +173,15 @@ def _with(placed: _Placed, estimate: Estimate, world: _World) -> _Placed:
         weighed = replace(weighed, flows=_sum(weighed.flows, results))
     for merge in estimate.merges:
         weighed = _with_parts(weighed, merge, world, target)
-    return weighed
+    return _with_pairs(weighed, estimate, chosen.site, world)
+
+
+def _with_pairs(placed: _Placed, estimate: Estimate, site: str, world: _World) -> _Placed:
+    """With the MERGEs of pairs beside those that read them, else at `site`."""
+    near = {vertex.partition: at for vertex, at in placed.sites.items() if vertex.stage == estimate.merges[0].stage}
+    own = (VertexId(merge.stage, number) for merge in estimate.paired for number in range(merge.parts))
+    sites = {vertex: world.settled.get(vertex, near.get(vertex.partition, site)) for vertex in own}
+    return replace(placed, sites={**placed.sites, **sites})
 
 
 def _with_parts(placed: _Placed, merge: MergeFlows, world: _World, target: str) -> _Placed:

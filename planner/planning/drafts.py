@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import starmap
 
 from planner.graph.expressions import cast
 from planner.graph.operators import Alias, Named, Operator, Project
@@ -16,6 +17,7 @@ from planner.sql.dialect import exp, name_node
 from planner.sql.statements import SelectQuery
 from planner.text.spark import spark_sql
 from planner.values.errors import SqlSyntaxError
+from planner.values.flags import flags_of
 from planner.values.names import BIN_COLUMN, GROUP_COLUMN, INPUT_VIEW
 
 
@@ -72,7 +74,7 @@ def with_columns(
 
 def typed_stage(stage: Stage, known: Mapping[str, tuple[Column, ...]]) -> Stage:
     """The stage over inputs of these columns, by stage; a merge of partials keeps their types."""
-    views = {i.view: published(known[i.stage]) for i in reversed(stage.inputs) if i.stage in known}
+    views = input_columns(stage, known)
     body = None if stage.body is None else typed(stage.body, views)
     merge = stage.merge
     if merge is not None:
@@ -82,6 +84,16 @@ def typed_stage(stage: Stage, known: Mapping[str, tuple[Column, ...]]) -> Stage:
             views=tuple(replace(v, combine=_combine(v.combine, views.get(v.view))) for v in merge.views),
         )
     return compiled(replace(stage, body=body, merge=merge))
+
+
+def input_columns(stage: Stage, known: Mapping[str, tuple[Column, ...]]) -> dict[str, tuple[Column, ...]]:
+    """Return the columns of the views that a stage reads, as far as they are known; with the flags of rows that
+    wait."""
+    views = {i.view: published(known[i.stage]) for i in reversed(stage.inputs) if i.stage in known}
+    flags = () if stage.merge is None else tuple(starmap(Column, flags_of(stage.merge).items()))
+    if not flags:
+        return views
+    return {view: (*columns, *(flags if stage.waits_for(view) else ())) for view, columns in views.items()}
 
 
 def _combine(combine: Operator | None, columns: tuple[Column, ...] | None) -> Operator | None:
@@ -117,8 +129,10 @@ def published(columns: Sequence[Column]) -> tuple[Column, ...]:
 
 def _result_types(columns: Sequence[Column], found: Sequence[Column]) -> tuple[Column, ...]:
     """Types by position; by name when Spark has more columns (`*` beside a named `site`)."""
-    if len(columns) == len(found):
-        return tuple(Column(own.name, other.type) for own, other in zip(columns, found, strict=True))
+    if len(columns) >= len(found):
+        # Spark does not know the columns that the planner adds to changes; they are last.
+        own = (Column(own.name, other.type) for own, other in zip(columns, found, strict=False))
+        return (*own, *columns[len(found) :])
     by_name = {column.name.lower(): column.type for column in found}
     return tuple(Column(column.name, by_name.get(column.name.lower(), "")) for column in columns)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from planner.graph.operators import Definition, Statement
 from planner.graph.plan import Analysis, DraftPlan, MergeView, StatementText
 from planner.graph.whole import WholeQuery
-from planner.planning.drafts import published, typed_stage
+from planner.planning.drafts import input_columns, published, typed_stage
 from planner.relations.catalog import SITE_COLUMN, Catalog, Column
 from planner.rules.wholestages import client_views
 from planner.sql.source import Source
@@ -100,7 +100,7 @@ def analysis_of_stage(draft: DraftPlan, stage_id: str, known: Mapping[str, tuple
         KeyError: there is no such stage, or an input of it is not known.
     """
     stage = draft.stage(stage_id)
-    views = {i.view: published(known[i.stage]) for i in reversed(stage.inputs)}
+    views = input_columns(stage, known)
     if stage.relation is not None:
         declared = draft.relations[stage.relation]
         views[INPUT_VIEW] = (*(c for c in declared if c.name in stage.read_columns), SITE)

@@ -20,7 +20,7 @@ def push_conditions(select: S) -> S:
     """
     tables = {join.member.view: list(join.where) for join in select.joins}
     there = always_there(select.scope.stream.view, select.joins)
-    inner = there.intersection(join.member.view for join in select.joins if join.window is None)
+    inner = there.intersection(join.member.view for join in select.joins if not join.member.is_stream)
     where: list[exp.Expr] = []
     for conjunct in select.where:
         views = views_of(conjunct)
@@ -33,7 +33,7 @@ def push_conditions(select: S) -> S:
 
 
 def _with_conditions(join: Join, pushed: list[exp.Expr]) -> Join:
-    if join.window is not None:
+    if join.member.is_stream:
         return join
     own = tuple(c for c in join.on if views_of(c) == {join.member.view})
     return replace(join, on=tuple(c for c in join.on if c not in own), where=(*pushed, *own))

@@ -56,7 +56,8 @@ def cut(body: Operator) -> tuple[Operator, Sequence[Cut]]:
 def needs_no_others(operator: Operator) -> bool:
     """Whether each result of a MERGE is made of one group, or of rows that match: then nothing is left for FINAL."""
     match operator:
-        case Scan() | MergeAggregate(Scan()):
+        case Scan() | MergeAggregate(Scan()) | TopK(Scan()):
+            # Rows that are ranked are in the bin of their partition.
             return True
         case Alias() | Filter() | Project() | Join():
             return not (isinstance(operator, Join) and _has_groups(operator)) and all(
@@ -67,7 +68,10 @@ def needs_no_others(operator: Operator) -> bool:
 
 
 def is_splittable(body: Operator) -> bool:
-    """Whether all aggregates of joined rows can be made of partials."""
+    """Return whether all aggregates of joined rows can be made of partials; ranks of joined rows cannot."""
+    ranks = (part.input for part in walk(body) if isinstance(part, TopK))
+    if any(not (isinstance(rows, Scan) or _has_groups(rows)) for rows in ranks):
+        return False
     return all(map(_is_splittable, _of_rows(body)))
 
 

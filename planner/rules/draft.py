@@ -19,17 +19,24 @@ from planner.graph.logical import LogicalOperator, UnionAll, Whole
 from planner.graph.plan import DraftPlan, StatementText
 from planner.graph.whole import Scanned
 from planner.relations.catalog import Catalog, Column
+from planner.rules.copies import large_copy
 from planner.rules.merges import add_merge
+from planner.rules.pairing import add_pairs
 from planner.rules.rewrite import rewritten, rewritten_tables
 from planner.rules.stages import Stages, add_source
 from planner.rules.tablestages import REDUCE, batch_stages
 from planner.rules.tree import stream_tree, table_tree
 from planner.rules.wholestages import whole_stages
 from planner.rules.windowjoin import add_window_join
+from planner.sql.asof import without_asof
+from planner.sql.dialect import tokenize
+from planner.sql.emit import emit_edits, emit_of
 from planner.sql.qualify import sparks_windows, without_qualify
 from planner.sql.statements import SelectQuery
+from planner.sql.within import without_within
 from planner.values.edits import edited
 from planner.values.errors import PlannerError
+from planner.values.names import CHANGED_AT, OPERATION
 
 
 def draft_statement(
@@ -46,12 +53,14 @@ def draft_statement(
         PlannerError: with the place.
     """
     try:
-        return _in_parts(select, Gathered(catalog, types or {}))
+        draft = _in_parts(select, Gathered(catalog, types or {}))
     except PlannerError as error:
-        whole = whole_draft(select, catalog, error)
+        whole = whole_draft(select, catalog, error) if emit_of(select.tree) is None else None
         if whole is None:
             raise
         return whole
+    refusal = large_copy(draft, catalog) if draft.batch else None
+    return draft if refusal is None else whole_draft(select, catalog, refusal) or draft
 
 
 def _in_parts(select: SelectQuery, gathered: Gathered) -> DraftPlan:
@@ -128,7 +137,7 @@ def _of_streams(select: SelectQuery, gathered: Gathered) -> DraftPlan:
         stages=tuple(plan.stages),
         result_stage=result,
         more_results=tuple(more),
-        columns=_columns(branches[0].columns),
+        columns=_columns(branches[0].columns) + _changes(branches[0]),
         shapes=plan.shapes,
         joins=plan.joins,
     )
@@ -137,10 +146,16 @@ def _of_streams(select: SelectQuery, gathered: Gathered) -> DraftPlan:
 def _add_branch(plan: Stages, query: StreamSelect) -> str:
     if query.join_window is not None:
         return add_window_join(plan, query)
+    if query.window is None and query.intervals:
+        return add_pairs(plan, query)
     return add_source(plan, query, None) if query.window is None else add_merge(plan, query)
 
 
 def _of_tables(select: SelectQuery, gathered: Gathered) -> DraftPlan:
+    if (emit := emit_of(select.tree)) is not None:
+        raise emit.refused(
+            select.source, "EMIT EVERY is possible over streams only", "A table has one result: leave it out."
+        )
     rows = rewritten_tables(bind_batch(select.tree, select.source, gathered))
     plan = batch_stages(rows)
     assert plan.reduce is not None
@@ -175,10 +190,19 @@ def _columns(outputs: Sequence[Output]) -> tuple[Column, ...]:
     return tuple(Column(output.name, "") for output in outputs)
 
 
+def _changes(query: StreamSelect) -> tuple[Column, ...]:
+    """Return the columns of a query that tells changes, besides its own."""
+    return () if query.totals is None else (Column(OPERATION, "STRING"), Column(CHANGED_AT, "TIMESTAMP"))
+
+
 def _text(name: str, text: Text, gathered: Gathered) -> StatementText:
     stars = text.stars.values() if gathered.site_named else ()
     ranks = without_qualify(text.source)
-    edits = (*ranks, *sparks_windows(text.source, ranks), *text.equal_windows.values(), *stars)
+    tokens = tokenize(text.source)
+    ranks += without_within(tokens, ranks)
+    ranks += without_asof(tokens) + emit_edits(tokens)
+    named = (edit for edit in text.named_windows.values() if not any(r.start <= edit.start < r.end for r in ranks))
+    edits = (*ranks, *sparks_windows(text.source, ranks), *text.equal_windows.values(), *named, *stars)
     return StatementText(
         view=name,
         text=text.source.text,

@@ -6,8 +6,7 @@ a column of a declared type is no part of the bin. No column is declared with a 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from planner.bind.joins import is_equality
@@ -16,9 +15,9 @@ from planner.bind.selects import Join, StreamSelect
 from planner.graph.expressions import cast, views_of
 from planner.relations.catalog import SITE_COLUMN
 from planner.sql.dialect import exp, render
+from planner.values.decimals import digits_of
+from planner.values.ranges import WHOLE_NUMBERS
 
-_WHOLE_NUMBERS = frozenset(("TINYINT", "SMALLINT", "INT", "BIGINT"))
-_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _MOST_DIGITS = 38
 
 
@@ -53,7 +52,7 @@ def bin_keys(query: StreamSelect, owners: Mapping[str, str]) -> Mapping[str, tup
     for join in more:
         sides = list(_sides(join, owners))
         equal = [found for known in equal if (found := known.with_equal(join.member.view, sides)) is not None]
-    typed = ((known, _common(_type_of(node, query) for node in known.columns.values())) for known in equal)
+    typed = ((known, _common(type_of(node, query) for node in known.columns.values())) for known in equal)
     usable = [(known, type_) for known, type_ in typed if type_]
     stream = query.scope.stream.view
     usable.sort(key=lambda pair: render(pair[0].columns[stream]))
@@ -62,6 +61,25 @@ def bin_keys(query: StreamSelect, owners: Mapping[str, str]) -> Mapping[str, tup
         for member in query.streams
         if usable
     }
+
+
+def pair_keys(query: StreamSelect, join: Join, owners: Mapping[str, str]) -> Sequence[tuple[exp.Expr, exp.Expr]]:
+    """Return the expressions that bins are computed from, left and right of a join of streams; none where matches could
+    be in different bins.
+
+    Args:
+        query: it joins streams.
+        join: one of its joins.
+        owners: as of `bin_keys`.
+    """
+    typed = ((pair, _common(type_of(node, query) for node in pair)) for pair in equal_columns(join, owners))
+    found = [(_as(left, type_, query), _as(right, type_, query)) for (left, right), type_ in typed if type_]
+    return sorted(found, key=lambda pair: render(pair[0]))
+
+
+def equal_columns(join: Join, owners: Mapping[str, str]) -> Sequence[tuple[exp.Column, exp.Column]]:
+    """The columns that are equal in rows that match, on the left and on the right of a join of streams."""
+    return [(other, own) for own, _, other in _sides(join, owners)]
 
 
 def _sides(join: Join, owners: Mapping[str, str]) -> Iterator[_Sides]:
@@ -77,7 +95,7 @@ def _sides(join: Join, owners: Mapping[str, str]) -> Iterator[_Sides]:
             yield own, owners[other.table], other
 
 
-def _type_of(column: exp.Column, query: StreamSelect) -> str:
+def type_of(column: exp.Column, query: StreamSelect) -> str:
     """The declared type, in capitals and without blanks; empty when it is not known."""
     members = (*query.scope.members, *query.streams)
     member = next((m for m in members if m.view == column.table), None)
@@ -104,15 +122,15 @@ def _common(types: Iterable[str]) -> str:
         return ""
     if len(found) == 1:
         return found.pop()
-    if found <= _WHOLE_NUMBERS:
+    if found <= WHOLE_NUMBERS:
         return "BIGINT"
-    decimals = [match for type_ in found if (match := _DECIMAL.fullmatch(type_))]
+    decimals = [known for type_ in found if (known := digits_of(type_))]
     if len(decimals) < len(found):
         return ""
-    scale = max(int(match[2]) for match in decimals)
-    digits = scale + max(int(match[1]) - int(match[2]) for match in decimals)
+    scale = max(decimal.scale for decimal in decimals)
+    digits = scale + max(decimal.precision - decimal.scale for decimal in decimals)
     return f"DECIMAL({digits},{scale})" if digits <= _MOST_DIGITS else ""
 
 
 def _as(column: exp.Column, type_: str, query: StreamSelect) -> exp.Expr:
-    return column.copy() if _type_of(column, query) == type_ else cast(column.copy(), type_)
+    return column.copy() if type_of(column, query) == type_ else cast(column.copy(), type_)

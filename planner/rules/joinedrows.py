@@ -12,7 +12,8 @@ from planner.graph import operators
 from planner.graph.expressions import first_of, with_children
 from planner.graph.operators import Alias, Named, Operator, Project, Scan
 from planner.rules.groupingsets import SET_COLUMN, expanded
-from planner.rules.split import Split, Splitter, note_aggregates, whole_groups, with_layers
+from planner.rules.rankedrows import RANKED, ranked_rows
+from planner.rules.split import Halves, Splitter, note_aggregates, whole_groups, with_layers
 from planner.sql.dialect import exp
 from planner.values.names import WINDOW_START
 
@@ -35,15 +36,18 @@ class JoinedRows:
         self._names: dict[str, dict[exp.Expr, str]] = {stream.view: {} for stream in query.streams}
 
     def result(self) -> Operator:
-        """The joined rows, or their aggregates."""
+        """Return the joined rows, the first of them, or their aggregates."""
         query = self._query
         self._computed = (*query.results, *query.keys)
+        if query.ranks:
+            ranked = ranked_rows(query)
+            return ranked.merge(Alias(ranked.named_rows(self._rows(), self._replace), RANKED), {})
         if query.window is not None:
             return self._grouped()
         items = tuple(Named(output.name, self._replace(output.expression)) for output in query.outputs)
         return Project(self._rows(), items)
 
-    def partials(self, split: Split, change: Callable[[exp.Expr], exp.Expr]) -> Operator:
+    def partials(self, split: Halves, change: Callable[[exp.Expr], exp.Expr]) -> Operator:
         """Partials of the joined rows; `change` says what the expressions of `split` are over them."""
         self._computed = tuple(map(change, split.read))
         return split.at_source(self._rows(), lambda node: self._replace(change(node)), sent=False)

@@ -7,8 +7,10 @@ A table that a query scans several times may get a filter by the keys of one of 
 others: whatever filters that scan alone then filters the table.
 
 Which filters leave the result as it is, Spark's optimised plan says (`KeyFilter`); each holds for what the scans are
-after others were applied, so they are applied one after the other: the table with the fewest bytes gives its keys
-first, and none gets a filter after it has given keys.
+after others were applied, so they are applied one after the other. There: the table with the fewest bytes gives its
+keys first, to those that have not given theirs. And back, from the last table to the first: each gets the keys of those
+that came after it, which have the filters of both ways by then. For an acyclic join this is the full reducer of
+Bernstein and Chiu (1981).
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from planner.graph.operators import Aggregate, Alias, Filter, Join, Named, Opera
 from planner.graph.plan import ConsideredFilter, DraftPlan, Split, Stage, StageInput
 from planner.graph.whole import WholeScan
 from planner.relations.catalog import Column, TableStatistics
-from planner.relations.widths import row_bytes, type_bytes
-from planner.rules.selectivity import counted_selectivity
+from planner.relations.widths import row_bytes
+from planner.rules.selectivity import counted_selectivity, drawn
 from planner.sql.dialect import exp, name_node
 from planner.values.links import Pair
 from planner.values.names import INPUT_VIEW
@@ -38,6 +40,17 @@ MAX_KEY_ROWS = 3_000_000
 """Of a table that gives keys: so many, all of them different, may be copied."""
 ROUND_S = 0.5
 """What a filter costs beside bytes and latency: tasks that read the keys, and start behind one another."""
+
+COMPRESSED = 4
+"""Rows take a fourth of their bytes on a link: those of TPC-H's tables take between a third and an eighth."""
+KEY_BITS = 5
+"""A sorted key takes so many more bits than its mean distance from the next has."""
+TRANSFER_BYTES = 200
+"""A transfer takes so many bytes for schema, frames and acknowledgement, however little is in it. They count on the way
+back alone: on the way there, a filter also makes the keys fewer that its table gives."""
+
+MAX_WAYS = 4
+"""There and back, and once more: filters of the second way make keys of the first fewer."""
 
 _UNIQUE = 0.9
 """A column with so many different values for each row has each once: counts are estimates."""
@@ -149,6 +162,12 @@ _Keys = tuple[str, str, tuple[exp.Expr, ...], str]
 _Place = tuple[str, tuple[exp.Expr, ...], str]
 """The origin of keys: the MAP of their table, the conditions of the scan, and the column."""
 
+_Filter = tuple[str, str, _Place, tuple[StageInput, ...]]
+"""A MAP, a column, the origin of the keys that it is compared with, and the filters that this had."""
+
+_Column = tuple[str, str]
+"""A MAP, and a column of its table."""
+
 
 @dataclass(slots=True)
 class _Chooser:
@@ -160,30 +179,49 @@ class _Chooser:
     mode: KeyFilters
     maps: dict[str, Stage] = field(default_factory=dict)
     """As they are now, by id."""
-    keys: dict[_Place, Stage] = field(default_factory=dict)
+    keys: dict[tuple[_Place, tuple[StageInput, ...]], Stage] = field(default_factory=dict)
+    """The stages that give keys, by the origin of the keys and the filters that it had."""
     considered: list[ConsideredFilter] = field(default_factory=list)
     share: dict[str, float] = field(default_factory=dict)
     """Of the rows of a MAP those that the filters so far keep."""
+    values: dict[_Column, float] = field(default_factory=dict)
+    """The filters so far leave at most so many different values of a column."""
     alone: dict[tuple[str, tuple[exp.Expr, ...]], tuple[Stage, float]] = field(default_factory=dict)
     """The stage that reads a scan for its keys, and the share of rows that it leaves, by the scan."""
-    applied: set[tuple[str, str, _Place]] = field(default_factory=set)
-    """The filters so far, by MAP, column and the origin of the keys."""
+    applied: set[_Filter] = field(default_factory=set)
+    """The filters so far."""
 
     def choose(self) -> None:
         self.maps = {stage.id: stage for stage in self.draft.map_stages}
         self.share = dict.fromkeys(self.maps, 1.0)
         candidates = list(_candidates(self.draft))
         own = list(_own_candidates(self.draft))
-        open_ = set(self.maps)
+        more = [*candidates, *_candidates_by_own(self.draft, own)]
+        open_, given = set(self.maps), list[str]()
         while open_:
             giver = min(open_, key=lambda stage: (self._bytes(stage, own, open_), stage))
             open_.remove(giver)
+            given.append(giver)
             for candidate in own:
                 if candidate.taker.id == giver:
                     self._consider(candidate, self._alone(candidate, open_))
             for candidate in candidates:
                 if candidate.giver.stage == giver and candidate.taker.id in open_:
                     self._consider(candidate, _Alone())
+        for way in range(1, 2 if self.mode is KeyFilters.ALWAYS else MAX_WAYS):
+            takers = given[::-1] if way % 2 else given
+            before = len(self.applied)
+            for number, taker in enumerate(takers):
+                self._again(taker, takers[:number], more)
+            if len(self.applied) == before:
+                break
+
+    def _again(self, taker: str, givers: Sequence[str], candidates: Sequence[_Candidate]) -> None:
+        """Filters a table by those that come before it on a further way, with the filters that they have by now."""
+        for candidate in candidates:
+            known = self._identity(candidate) in self.applied
+            if candidate.taker.id == taker and candidate.giver.stage in givers and not known:
+                self._consider(candidate, _Alone(), again=True)
 
     def _bytes(self, stage_id: str, own: Sequence[_Candidate], open_: Set[str]) -> float:
         """Return the bytes that a table would send if it came next; one of unknown size comes last."""
@@ -223,10 +261,29 @@ class _Chooser:
         distinct = max(1.0, min(own.all_rows, size.all_rows))
         of_giver = max(1.0, own.found.distinct.get(candidate.giver_column, distinct))
         unique = of_giver >= _UNIQUE * own.all_rows
-        keys = min(given, of_giver) if unique else of_giver * -math.expm1(-given / of_giver)
-        keeps = min(1.0, keys / max(1.0, size.found.distinct.get(candidate.column, distinct)))
+        of_giver = min(of_giver, self.values.get((giver.stage, candidate.giver_column), of_giver))
+        keys = min(given, of_giver) if unique else drawn(of_giver, given)
+        of_taker = size.found.distinct.get(candidate.column, distinct)
+        of_taker = self.values.get((taker.id, candidate.column), of_taker)
+        if self._are_of_taker(candidate):
+            of_taker = drawn(of_taker, self._sent_rows(taker.id))
+        keeps = min(1.0, keys / max(1.0, of_taker))
+        low, high = own.found.ranges.get(candidate.giver_column, (1.0, distinct))
         pairs = _pairs(own.sites, taker)
-        return _Match(keys, keys * type_bytes(kind) * len(pairs) / len(own.sites), keeps)
+        key_bytes = _sorted_bytes(keys, high - low + 1) * len(pairs) / len(own.sites)
+        return _Match(keys, key_bytes, keeps)
+
+    def _identity(self, candidate: _Candidate) -> _Filter:
+        inputs = self.maps[candidate.giver.stage].inputs
+        return candidate.taker.id, candidate.column, _place(candidate), inputs
+
+    def _are_of_taker(self, candidate: _Candidate) -> bool:
+        """Return True when the giver was filtered by the taker's keys, and so has no others."""
+        return any(
+            (stage, column, place[0], place[2])
+            == (candidate.giver.stage, candidate.giver_column, candidate.taker.id, candidate.column)
+            for stage, column, place, _ in self.applied
+        )
 
     def _alone(self, candidate: _Candidate, open_: Set[str]) -> _Alone:
         """The filters of a scan that gives keys to its own table, by tables that have given theirs."""
@@ -237,7 +294,7 @@ class _Chooser:
                 continue
             filter_ = _Candidate(candidate.taker, known.column, other, known.giver_column)
             match = self._match(filter_)
-            if isinstance(match, str) or (scan.stage, known.column, _place(filter_)) in self.applied:
+            if isinstance(match, str) or self._identity(filter_) in self.applied:
                 continue
             saved = self._saved_bytes(candidate.taker, match.keeps) * found.keeps
             if self.mode is KeyFilters.ALWAYS or saved > match.key_bytes:
@@ -247,21 +304,26 @@ class _Chooser:
 
     def _saved_bytes(self, taker: Stage, keeps: float) -> float:
         crossing = max(0.5, 1 - 1 / len(taker.pinned))
-        return self._sent_rows(taker.id) * row_bytes(taker.columns) * (1 - keeps) * crossing
+        return self._sent_rows(taker.id) * row_bytes(taker.columns) / COMPRESSED * (1 - keeps) * crossing
 
-    def _consider(self, candidate: _Candidate, alone: _Alone) -> None:
+    def _consider(self, candidate: _Candidate, alone: _Alone, *, again: bool = False) -> None:
+        """Apply a filter that is worth it. `again`: on a further way, where EXPLAIN tells only what is applied."""
         taker, own = candidate.taker, self.sizes[candidate.giver.stage]
         match = self._match(candidate, alone.keeps)
         if isinstance(match, str) or own is None:
-            self._note(candidate, _Effect(0, 0, 0), str(match), taken=False)
-            return
-        saved = self._saved_bytes(taker, match.keeps)
-        effect = _Effect(match.keys, match.key_bytes + alone.key_bytes, saved)
-        taken, why = self._worth(effect, _pairs(own.sites, taker))
-        self._note(candidate, effect, why, taken=taken)
-        if taken:
-            self._apply(candidate, alone)
-            self.share[taker.id] *= match.keeps
+            effect, taken, why = _Effect(0, 0, 0), False, str(match)
+        else:
+            pairs = _pairs(own.sites, taker)
+            key_bytes = match.key_bytes + alone.key_bytes + (TRANSFER_BYTES * len(pairs) if again else 0)
+            effect = _Effect(match.keys, key_bytes, self._saved_bytes(taker, match.keeps))
+            taken, why = self._worth(effect, pairs)
+            if taken:
+                self._apply(candidate, alone)
+                self.share[taker.id] *= match.keeps
+                place = (taker.id, candidate.column)
+                self.values[place] = min(match.keys, self.values.get(place, match.keys))
+        if taken or not again:
+            self._note(candidate, effect, why, taken=taken)
 
     def _worth(self, effect: _Effect, pairs: Sequence[Pair]) -> tuple[bool, str]:
         """Whether a filter whose keys are sent between these sites is applied, and why."""
@@ -301,16 +363,17 @@ class _Chooser:
             for filter_ in alone.filters:
                 read = _filtered(read, filter_.column, self._keys_of(filter_).id)
             self.alone[giver.stage, giver.where] = read, alone.keeps
+        self.applied.add(self._identity(candidate))
         self.maps[stage_id] = _filtered(self.maps[stage_id], candidate.column, self._keys_of(candidate).id)
-        self.applied.add((stage_id, candidate.column, _place(candidate)))
 
     def _keys_of(self, candidate: _Candidate) -> Stage:
         """The stage that gives these keys; a new one if there is none."""
-        place, giver = _place(candidate), candidate.giver
+        giver = candidate.giver
+        read, _ = self.alone.get((giver.stage, giver.where), (self.maps[giver.stage], 1.0))
+        place = _place(candidate), read.inputs
         if place not in self.keys:
             number, own = len(self.keys) + 1, self.sizes[giver.stage]
             name = f"{_KEYS}{number}" if number > 1 else _KEYS
-            read, _ = self.alone.get((giver.stage, giver.where), (self.maps[giver.stage], 1.0))
             key = Column(candidate.giver_column, _type_of(self.draft, giver.table, candidate.giver_column))
             table = replace(read, pinned=own.sites if own is not None else read.pinned)
             self.keys[place] = _keys_stage(name, table, giver, key)
@@ -323,6 +386,16 @@ def _candidates(draft: DraftPlan) -> Iterator[_Candidate]:
         filters = [_filters(scan, draft) for scan in draft.whole_scans if scan.stage == stage.id]
         for keys, candidate in (filters[0] if filters else {}).items():
             if candidate.giver.stage != stage.id and all(keys in others for others in filters):
+                yield candidate
+
+
+def _candidates_by_own(draft: DraftPlan, own: Sequence[_Candidate]) -> Iterator[_Candidate]:
+    """Yield filters of one scan that hold for all of its table: they compare the column by whose keys that scan filters
+    the others. They count after the scan's own keys, which are fewer.
+    """
+    for known in own:
+        for candidate in _filters(known.giver, draft).values():
+            if candidate.giver.stage != known.taker.id and candidate.column == known.column:
                 yield candidate
 
 
@@ -359,6 +432,11 @@ def _filters(scan: WholeScan, draft: DraftPlan) -> Mapping[_Keys, _Candidate]:
         keys = (known.column, giver.stage, giver.where, known.giver_column)
         found.setdefault(keys, _Candidate(draft.stage(scan.stage), known.column, giver, known.giver_column))
     return found
+
+
+def _sorted_bytes(keys: float, values: float) -> float:
+    """Return the bytes of different keys, sorted, of a column with so many possible values."""
+    return keys * (math.log2(max(1.0, values / max(1.0, keys))) + KEY_BITS) / 8
 
 
 def _type_of(draft: DraftPlan, table: str, column: str) -> str:

@@ -52,6 +52,12 @@ def with_parts(draft: DraftPlan, parts: int) -> DraftPlan:
     )
 
 
+def feeds_merge(draft: DraftPlan, stage: Stage) -> bool:
+    """Return whether another MERGE reads what a MERGE gives of windows."""
+    reads = (item.stage for other in draft.stages if other.kind is StageKind.MERGE for item in other.inputs)
+    return stage.merge is not None and stage.merge.pairs is None and stage.id in set(reads)
+
+
 @dataclass(slots=True)
 class _Names:
     """Ids of stages that are taken."""
@@ -84,8 +90,14 @@ class _Splitting:
     def split(self, stage: Stage) -> tuple[Stage, ...]:
         """The MERGEs in parts, then the FINAL if there is one; the stage as it is where nothing of it can be split."""
         assert stage.body is not None
+        if stage.merge is not None and stage.merge.pairs is not None:
+            # Whatever it sends is made of rows that match.
+            return (self._counted(stage),)
+        if feeds_merge(self.draft, stage):
+            self.notes.append(f"{stage.id}: one task, for another MERGE reads its results")
+            return (stage,)
         if not is_splittable(stage.body):
-            self.notes.append(f"{stage.id}: one task, for an aggregate over its joined rows cannot be made of partials")
+            self.notes.append(f"{stage.id}: one task, for what it makes of its joined rows cannot be made of partials")
             return (stage,)
         if needs_no_others(stage.body):
             return (self._counted(stage),)

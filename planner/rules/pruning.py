@@ -54,7 +54,7 @@ def matching_sites(sites: Iterable[str], where: Iterable[exp.Expr], view: str) -
 def _reads_relation(select: StreamSelect | TableSelect) -> bool:
     if isinstance(select, TableSelect):
         return select.below is None
-    return select.join_window is None and not select.inputs
+    return not select.joins_streams and not select.inputs and select.below is None
 
 
 def _decides_site(conjunct: exp.Expr, view: str) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from planner.graph.expressions import cast, enclosed
 from planner.sql.dialect import exp, name_node
+from planner.values.decimals import digits_of
 from planner.values.names import INPUT_VIEW
 from planner.values.scans import SparkExpression
 
@@ -117,7 +118,6 @@ def _if(condition: SparkExpression) -> exp.Expr:
 
 _WIDER = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 20}
-_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 
 
 def _cast(condition: SparkExpression) -> exp.Expr:
@@ -131,11 +131,11 @@ def _cast(condition: SparkExpression) -> exp.Expr:
 def _is_wider(narrow: str, wide: str) -> bool:
     if narrow in _WIDER and wide in _WIDER:
         return _WIDER.index(narrow) <= _WIDER.index(wide)
-    to, of = _DECIMAL.fullmatch(wide), _DECIMAL.fullmatch(narrow)
+    to, of = digits_of(wide), digits_of(narrow)
     if to is None or (of is None and narrow not in _DIGITS):
         return narrow == "FLOAT" and wide == "DOUBLE"
-    whole, scale = (int(of[1]) - int(of[2]), int(of[2])) if of is not None else (_DIGITS[narrow], 0)
-    return scale <= int(to[2]) and whole <= int(to[1]) - int(to[2])
+    whole, scale = (of.precision - of.scale, of.scale) if of is not None else (_DIGITS[narrow], 0)
+    return scale <= to.scale and whole <= to.precision - to.scale
 
 
 _WRITERS: Mapping[str, Callable[[SparkExpression], exp.Expr]] = {

@@ -13,11 +13,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 
-from planner.graph.operators import CombinePartials, Operator, PartialAggregate
+from planner.graph.operators import CombinePartials, Operator, PartialAggregate, Project
 from planner.graph.plan import DraftPlan, RangeResult, Stage
 from planner.rules.bins import is_binned
 from planner.rules.cuts import cut, is_splittable, needs_no_others
-from planner.values.names import INPUT_VIEW
+from planner.rules.parts import feeds_merge
+from planner.values.names import BIN_COLUMN, INPUT_VIEW
 from planner.values.stages import StageKind
 
 
@@ -39,12 +40,14 @@ def _marked(draft: DraftPlan, stage: Stage) -> Stage:
         for view in {item.view for item in stage.inputs if stage.waits_for(item.view)}
     }
     sources = {view: [_source(draft, sender) for sender in found] for view, found in senders.items()}
+    if feeds_merge(draft, stage):
+        return stage
     if not (senders and all(map(is_binned, chain(*sources.values()))) and is_splittable(body)):
         return stage
     views = tuple(replace(v, combine=_binned(v.combine, sources.get(v.view, ()))) for v in merge.views)
     combine = _binned(merge.combine, sources.get(INPUT_VIEW, ()))
     marked = replace(merge, combine=combine, views=views)
-    if needs_no_others(body):
+    if needs_no_others(body) or merge.pairs is not None:
         return replace(stage, merge=replace(marked, by_bins=True))
     top, cuts = cut(body)
     if any(found.combine is not None for found in cuts) or INPUT_VIEW not in {found.view for found in cuts}:
@@ -61,6 +64,9 @@ def _source(draft: DraftPlan, sender: Stage) -> Stage:
 
 def _binned(combine: Operator | None, sources: Iterable[Stage]) -> Operator | None:
     """Return the operator that combines partials, which then says their bins as their sources do."""
-    bodies = (source.body for source in sources)
-    bins = next((body.bins for body in bodies if isinstance(body, PartialAggregate)), ())
-    return replace(combine, bins=bins) if isinstance(combine, CombinePartials) else combine
+    body = next((source.body for source in sources), None)
+    if isinstance(combine, CombinePartials):
+        return replace(combine, bins=body.bins if isinstance(body, PartialAggregate) else ())
+    if isinstance(combine, Project) and isinstance(body, Project):
+        return replace(combine, items=(*combine.items, *(item for item in body.items if item.name == BIN_COLUMN)))
+    return combine

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from planner.bind.selects import StreamSelect, TableRows, TableSelect, UnionAll
+from planner.bind.selects import Join, StreamSelect, TableRows, TableSelect, UnionAll
 from planner.rules.conditions import push_conditions
 from planner.rules.pruning import prune_sites
 from planner.rules.spread import spread_join
@@ -40,6 +40,8 @@ def rewritten(select: StreamSelect) -> StreamSelect:
     select = _behind_rules(select)
     return replace(
         select,
+        below=None if select.below is None else replace(select.below, query=rewritten(select.below.query)),
+        joins=_joins(select),
         inputs=tuple(replace(i, query=rewritten(i.query)) for i in select.inputs),
         sources=tuple(map(rewritten, select.sources)),
         layers=tuple(
@@ -61,9 +63,14 @@ def _table_select(select: TableSelect) -> TableSelect:
     return replace(
         select,
         below=None if select.below is None else rewritten_tables(select.below),
-        joins=tuple(
-            join if join.rows is None else replace(join, rows=rewritten_tables(join.rows)) for join in select.joins
-        ),
+        joins=_joins(select),
+    )
+
+
+def _joins(select: StreamSelect | TableSelect) -> tuple[Join, ...]:
+    """Return the joins, those with queries over tables behind all rules."""
+    return tuple(
+        join if join.rows is None else replace(join, rows=rewritten_tables(join.rows)) for join in select.joins
     )
 
 

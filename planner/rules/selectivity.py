@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from datetime import date
 
@@ -11,6 +12,9 @@ from planner.sql.dialect import exp
 
 _LEAST = 1e-6
 """No condition is taken to keep less than this: the values may have changed since they were looked at."""
+_PATTERN = 0.1
+"""A pattern fits fewer texts than there are rows in half of a range."""
+_PATTERNS = ("startswith", "endswith", "contains")
 _TURNED: dict[type[exp.Expr], type[exp.Expr]] = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE}
 
 
@@ -26,12 +30,29 @@ def counted_selectivity(conditions: Iterable[exp.Expr], found: TableStatistics) 
     share, ranges = 1.0, dict(found.ranges)
     for condition in conditions:
         plain = condition.unnest()
-        if not isinstance(plain, exp.Not) and not _narrowed(ranges, plain):
-            share *= _of_values(plain, found) or selectivity_of([plain])
+        negated = isinstance(plain, exp.Not) or plain.args.get("negate")
+        if not negated and not _narrowed(ranges, plain):
+            share *= _share(plain, found)
     for name, (low, high) in ranges.items():
         least, greatest = found.ranges[name]
         share *= max(_LEAST, (high - low) / (greatest - least)) if greatest > least else 1.0
     return share
+
+
+def _share(condition: exp.Expr, found: TableStatistics) -> float:
+    """Return the share that a condition keeps which narrows no range; alternatives keep what any of them keeps."""
+    if isinstance(condition, exp.And):
+        return counted_selectivity(condition.flatten(), found)
+    if isinstance(condition, exp.Or):
+        return min(1.0, sum(counted_selectivity([part], found) for part in condition.flatten()))
+    if isinstance(condition, exp.Like) or (isinstance(condition, exp.Anonymous) and condition.name in _PATTERNS):
+        return _PATTERN
+    return _of_values(condition, found) or selectivity_of([condition])
+
+
+def drawn(values: float, rows: float) -> float:
+    """Return how many of the values are in rows whose values are drawn from them at random."""
+    return values * -math.expm1(-rows / max(1.0, values))
 
 
 def _of_values(condition: exp.Expr, found: TableStatistics) -> float | None:

@@ -24,13 +24,23 @@ def query_shape(query: StreamSelect) -> QueryShape:
         selectivity=selectivity_of(_conditions(query)),
         window=query.window.length if query.window is not None else None,
         slide=query.window.slide if query.window is not None else None,
-        keys=len(query.keys) - (query.inner is not None),
+        keys=_keys(query),
         inner_windows=query.window.length // query.inner.length if query.window and query.inner else 1,
         having=len(query.having) + sum(len(layer.where) + len(layer.having) for layer in layers),
         top_k=top_k.k if top_k is not None else None,
         top_k_keys=len(top_k.partition) if top_k is not None else 0,
         result_keys=len(aggregates[-1].keys) - 1 if aggregates else None,
     )
+
+
+def _keys(query: StreamSelect) -> int:
+    """The keys besides the window; of rows that are ranked one more than of their partition."""
+    if query.neighbours is not None:
+        # Each row is sent.
+        return len(query.neighbours.partition) + 2
+    if query.ranks and query.top_k is not None:
+        return len(query.top_k.partition) + 1
+    return len(query.keys) - (query.inner is not None)
 
 
 def _conditions(query: StreamSelect) -> Iterator[exp.Expr]:

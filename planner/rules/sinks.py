@@ -15,8 +15,9 @@ from difflib import get_close_matches
 from planner.graph.expressions import cast
 from planner.graph.logical import Insert
 from planner.graph.operators import Alias, Named, Project
-from planner.graph.plan import DraftPlan, Stage, StageInput
+from planner.graph.plan import DraftPlan, Stage, StageInput, upsert_keys
 from planner.relations.catalog import Catalog, Column, Relation, RelationKind
+from planner.relations.connectors.parquet import CHANGES
 from planner.relations.connectors.table import check_binding
 from planner.relations.options import OptionError
 from planner.sql.dialect import exp, name_node
@@ -72,6 +73,7 @@ def with_sink(draft: DraftPlan, target: SinkTarget, sink: Relation) -> DraftPlan
     Raises:
         InvalidDefinitionError: the columns do not fit those of the sink, or its options.
     """
+    _check_changes(draft, sink, target)
     columns = sink.columns or draft.columns
     _check_columns(draft.columns, sink, target)
     _check_options(columns, sink, target)
@@ -99,6 +101,18 @@ def can_store(source: str, target: str) -> bool:
     if want == "STRING":
         return have in _PLAIN
     return {have, want} <= _NUMBERS or {have, want} <= _TIMES
+
+
+def _check_changes(draft: DraftPlan, sink: Relation, target: SinkTarget) -> None:
+    """Refuse changes where the sink does not say that it takes them: they would look like rows."""
+    if upsert_keys(draft.stages) is None or all(CHANGES.name in binding.options for binding in sink.bindings):
+        return
+    raise InvalidDefinitionError(
+        f"sink {sink.name} takes rows, and a query with EMIT EVERY gives changes",
+        position=target.position,
+        found=target.name,
+        hint=f"CREATE SINK ... WITH (..., '{CHANGES.name}' = 'log') takes them with the columns _op and _at.",
+    )
 
 
 def _check_columns(found: Sequence[Column], sink: Relation, target: SinkTarget) -> None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from planner.bind import topk as bound
 from planner.bind.binder import Window
 from planner.bind.groupingsets import GroupingSets
 from planner.bind.layers import over_rows
-from planner.bind.selects import Select, StreamSelect
-from planner.bind.windowkeys import WINDOW_FIELDS
-from planner.bind.windowparts import pane_start, window_part
+from planner.bind.selects import Select, StreamSelect, Totals
+from planner.bind.windowparts import pane_start, start_of, window_part
 from planner.functions.aggregates import MERGEABLE
 from planner.functions.traits import RANKS, SESSION
-from planner.graph.aggregates import Call, split_call
-from planner.graph.expressions import arguments_of, is_aggregate, is_distinct, ordered_by, ties, with_children
+from planner.graph.aggregates import call_of, split_call
+from planner.graph.expressions import is_aggregate, ordered_by, ties, with_children
 from planner.graph.operators import (
     Aggregate,
     Alias,
@@ -31,7 +31,8 @@ from planner.graph.operators import (
     TopK,
 )
 from planner.rules.groupingsets import SET_COLUMN, expanded, grouping
-from planner.sql.dialect import exp, name_node
+from planner.rules.totals import cell_columns, cell_flags, cell_of, changed_groups
+from planner.sql.dialect import exp
 from planner.sql.refusals import GROUPING_FUNCTIONS, function_name
 from planner.values.names import WINDOW_END, WINDOW_START
 
@@ -77,12 +78,15 @@ class Splitter:
 
     def result(self, rows: Operator) -> Operator:
         """HAVING, top-k and the select list, over the rows of groups; notes which aggregates they need."""
-        having = tuple(self.after_merge(part) for part in self.select.having)
-        items = tuple(Named(output.name, self.after_merge(output.expression)) for output in self.select.outputs)
+        having, items = tuple(self.after_merge(part) for part in self.select.having), self.items()
         rows = Filter(rows, having) if having else rows
         if self.select.top_k is not None:
             rows = self._top_k(rows, self.select.top_k)
         return Project(rows, items)
+
+    def items(self) -> tuple[Named, ...]:
+        """Return the select list, over the merged columns."""
+        return tuple(Named(output.name, self.after_merge(output.expression)) for output in self.select.outputs)
 
     def whole(self) -> tuple[Named, ...]:
         """The aggregates as they are, over rows that are all there."""
@@ -121,7 +125,7 @@ class Splitter:
 
 def merged_of(name: str, node: exp.Expr, partials: dict[exp.Expr, Partial]) -> Merged:
     """An aggregate over columns as what is made of partials; `partials`, by the call that makes them, gets new ones."""
-    call = _call(node)
+    call = call_of(node)
     if call.name not in MERGEABLE:
         # A query over tables has it: Spark computes it of rows that are all there.
         return Merged(name, call.name, ())
@@ -134,10 +138,28 @@ def merged_of(name: str, node: exp.Expr, partials: dict[exp.Expr, Partial]) -> M
     return Merged(name, split.function, tuple(names), split.argument)
 
 
-def _call(node: exp.Expr) -> Call:
-    call = node.this if isinstance(node, exp.Filter) else node
-    condition = node.expression.this if isinstance(node, exp.Filter) else None
-    return Call(function_name(call), arguments_of(call), condition, is_distinct(call))
+class Halves(Protocol):
+    """A query in two halves: what sources send of an epoch, and what the merge makes of that."""
+
+    @property
+    def read(self) -> tuple[exp.Expr, ...]:
+        """Bound expressions that sources compute of each row, the window first."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Columns of the keys that rows are grouped by, besides the window."""
+
+    def at_source(self, rows: Operator, change: Callable[[exp.Expr], exp.Expr], *, sent: bool) -> Operator:
+        """Return the operators that rows pass before they are merged."""
+
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of that."""
+
+    def combine(self, rows: Operator) -> Operator | None:
+        """Fewer rows of the same columns; None: they cannot be made fewer."""
+
+    def merge(self, partials: Operator, joined: Mapping[str, Operator]) -> Operator:
+        """The results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +177,13 @@ class Split:
     def groups(self) -> tuple[str, ...]:
         """Columns of the groups: the start of the window and the keys."""
         session = self.query.window is not None and self.query.window.is_session
-        return (WINDOW_START, *([WINDOW_END] if session else []), *self.splitter.keys)
+        more = (WINDOW_END,) if session else cell_columns(self.query.totals)
+        return (WINDOW_START, *more, *self.splitter.keys)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Columns of the keys, besides the window."""
+        return self.splitter.keys
 
     @property
     def partials(self) -> tuple[Partial, ...]:
@@ -175,12 +203,11 @@ class Split:
         named = [Named(name, change(node)) for node, name in zip(others, self.names, strict=True)]
         if self.query.window is not None and self.query.window.is_session:
             return self._sessions(rows, change(window), named)
-        start: exp.Expr = exp.Dot(this=window.copy(), expression=name_node(WINDOW_FIELDS[0]))
-        if sent:
-            assert self.query.window is not None
-            start = pane_start(self.query.window)
+        assert self.query.window is not None
+        start = pane_start(self.query.window) if sent else start_of(self.query.window)
+        cell = (Named(item.name, change(item.expression)) for item in cell_of(self.query.window, self.query.totals))
         return PartialAggregate(
-            Alias(Project(rows, (Named(WINDOW_START, change(start)), *named)), KEPT),
+            Alias(Project(rows, (Named(WINDOW_START, change(start)), *cell, *named)), KEPT),
             self.groups,
             self.partials,
             tuple(self.splitter.partials),
@@ -218,8 +245,23 @@ class Split:
         if sets is not None:
             partials = expanded(partials, self.columns(), self.splitter.keys, sets)
             groups = (*groups, SET_COLUMN)
+        if self.query.totals is not None:
+            return self._changes(self.query.totals, partials)
         merged = MergeAggregate(partials, groups, self.partials, aggregates)
         return with_layers(self.query, self.splitter.result(Alias(merged, MERGED)), joined)
+
+    def _changes(self, totals: Totals, partials: Operator) -> Operator:
+        """Return the changes, of the rows of cells that come out."""
+        splitter, keys = self.splitter, self.splitter.keys
+        groups = (WINDOW_START, *cell_flags(totals), *keys)
+        merged = MergeAggregate(partials, groups, self.partials, tuple(splitter.aggregates.values()))
+        return changed_groups(
+            totals,
+            Alias(merged, MERGED),
+            keys,
+            splitter.items(),
+            tuple(splitter.after_merge(part) for part in self.query.having),
+        )
 
 
 def split_aggregates(query: StreamSelect) -> Split:
@@ -246,6 +288,13 @@ def note_aggregates(splitter: Splitter) -> None:
     """Gives names to all aggregates of the SELECT."""
     for node in splitter.select.results:
         splitter.after_merge(node)
+
+
+def group_columns(select: Select, splitter: Splitter, rows: Operator) -> Project:
+    """Return the keys of a SELECT that groups, and the columns that its aggregates read."""
+    items = [Named(name, key) for key, name in zip(select.keys, splitter.keys, strict=True)]
+    items += [Named(name, node) for node, name in splitter.columns.items()]
+    return Project(rows, tuple(items) or (Named("_one", exp.Literal.number(1)),))
 
 
 def whole_groups(splitter: Splitter, rows: Operator, groups: Iterable[str]) -> Alias:

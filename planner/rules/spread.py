@@ -28,7 +28,7 @@ S = TypeVar("S", StreamSelect, TableSelect)
 
 def spread_join(select: S) -> S:
     """A SELECT that joins streams with the rows of each as a SELECT of their own; others stay as they are."""
-    if isinstance(select, TableSelect) or select.join_window is None:
+    if isinstance(select, TableSelect) or not select.joins_streams:
         return select
     homes = _homes(select)
     late = tuple(
@@ -80,7 +80,7 @@ def _homes(select: StreamSelect) -> _Homes:
     owners = _owners(select)
     where: dict[str, list[exp.Expr]] = {view: [] for view in owners}
     late: list[exp.Expr] = []
-    fixed = frozenset(view for view, owner in owners.items() if owner) - _nullable(select)
+    fixed = frozenset(view for view, owner in owners.items() if owner) - _settled_late(select)
     for conjunct in select.where:
         home = _home(conjunct, owners, fixed) or _table_of(conjunct, select, owners)
         (where[home] if home else late).append(conjunct)
@@ -115,6 +115,8 @@ def _source(select: StreamSelect, stream: Member, homes: _Homes) -> StreamSelect
     )
     member = Member(stream.alias, INPUT_VIEW, stream.relation if rows is None else rows.base)
     kept = () if rows is None else rows.where
+    if stream.view == select.scope.stream.view:
+        kept = tuple(renamed(conjunct, stream) for conjunct in select.before)
     return StreamSelect(
         scope=Scope((member, *(join.member for join in joins)), select.scope.source),
         where=(*kept, *(renamed(conjunct, stream) for conjunct in homes.where[stream.view])),
@@ -126,14 +128,19 @@ def _source(select: StreamSelect, stream: Member, homes: _Homes) -> StreamSelect
     )
 
 
-def _nullable(select: StreamSelect) -> frozenset[str]:
-    return frozenset(stream.view for stream in select.streams) - always_there(select.scope.stream.view, select.joins)
+def _settled_late(select: StreamSelect) -> frozenset[str]:
+    """Streams whose rows may be NULL in joined ones, or of which the newest is joined: no condition on joined rows, and
+    no table that is joined with them, may leave any out before."""
+    nullable = {stream.view for stream in select.streams} - always_there(select.scope.stream.view, select.joins)
+    return frozenset(nullable).union(
+        join.member.view for join in select.joins if join.interval and join.interval.newest
+    )
 
 
 def _owners(select: StreamSelect) -> dict[str, str]:
     first = select.scope.stream.view
     owners = {first: first}
-    nullable = _nullable(select)
+    late = _settled_late(select)
     for join in select.joins:
         view = join.member.view
         if join.member.is_stream:
@@ -141,7 +148,7 @@ def _owners(select: StreamSelect) -> dict[str, str]:
             continue
         beside = {owners[other] for conjunct in join.on for other in views_of(conjunct) - {view}}
         owner = beside.pop() if len(beside) == 1 else LATE
-        owners[view] = LATE if owner in nullable else owner
+        owners[view] = LATE if owner in late else owner
     return owners
 
 

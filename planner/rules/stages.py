@@ -12,8 +12,9 @@ from planner.graph.expressions import columns_of, enclosed, generates, replace_c
 from planner.graph.operators import Alias, Named, Operator, Project, Scan
 from planner.graph.plan import JoinShape, QueryShape, Stage, StageInput
 from planner.relations.catalog import SITE_COLUMN
+from planner.rules.joinedgroups import group_stage, joined_groups
 from planner.rules.shape import query_shape
-from planner.rules.split import Split
+from planner.rules.split import Halves
 from planner.sql.dialect import exp, name_node
 from planner.values.names import INPUT_VIEW
 from planner.values.stages import StageKind
@@ -33,7 +34,7 @@ class Stages:
 
 
 def add_source(
-    plan: Stages, query: StreamSelect, split: Split | None, change: Callable[[exp.Expr], exp.Expr] | None = None
+    plan: Stages, query: StreamSelect, split: Halves | None, change: Callable[[exp.Expr], exp.Expr] | None = None
 ) -> str:
     """The SOURCE stage of a query and the TABLE stages that it reads; its id.
 
@@ -46,8 +47,10 @@ def add_source(
     read = tuple(o.expression for o in query.outputs) if split is None else tuple(map(change or _same, split.read))
     used = (*read, *query.where, *(conjunct for join in query.joins for conjunct in join.on))
     used += tuple(lateral.call for lateral in query.laterals)
-    plan.stages += [table_stage(join, used, query.sites) for join in query.joins]
-    rows = kept(joined_rows(query.joins, laterals=query.laterals), query.where)
+    for join in query.joins:
+        grouped = join.rows is not None
+        plan.stages.append(group_stage(join, query.sites) if grouped else table_stage(join, used, query.sites))
+    rows = kept(joined_rows(query.joins, joined_groups(query.joins), query.laterals), query.where)
     stage_id = plan.next_id(StageKind.SOURCE, "s")
     body: Operator
     if split is None:

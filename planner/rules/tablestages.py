@@ -33,7 +33,7 @@ from planner.graph.operators import (
 )
 from planner.graph.plan import Stage, StageInput
 from planner.relations.catalog import SITE_COLUMN
-from planner.rules.split import KEPT, MERGED, Splitter, column, note_aggregates, whole_groups
+from planner.rules.split import KEPT, MERGED, Splitter, column, group_columns, note_aggregates, whole_groups
 from planner.rules.stages import table_stage
 from planner.sql.dialect import exp, name_node
 from planner.values.names import INPUT_VIEW
@@ -182,18 +182,11 @@ def _gathered(select: TableSelect, plan: BatchStages) -> Operator:
     order = _group_order(select, splitter)
     partials = tuple(splitter.partials.values())
     for part in below:
-        columns = _columns(select, splitter, _kept_rows(select, part.rows))
+        columns = group_columns(select, splitter, _kept_rows(select, part.rows))
         groups = PartialAggregate(Alias(columns, KEPT), splitter.keys, partials, tuple(splitter.partials))
         plan.add_map(_over(part, columns, select), groups, view)
     merged = MergeAggregate(Scan(view), splitter.keys, partials, tuple(splitter.aggregates.values()))
     return _in_order(select, splitter.result(Alias(merged, MERGED)), order)
-
-
-def _columns(select: TableSelect, splitter: Splitter, rows: Operator) -> Project:
-    """The keys and the columns that aggregates read."""
-    items = [Named(name, key) for key, name in zip(select.keys, splitter.keys, strict=True)]
-    items += [Named(name, node) for node, name in splitter.columns.items()]
-    return Project(rows, tuple(items) or (Named("_one", exp.Literal.number(1)),))
 
 
 def _group_order(select: TableSelect, splitter: Splitter) -> tuple[exp.Ordered, ...]:
@@ -297,7 +290,7 @@ def _above(select: TableSelect, plan: BatchStages) -> Operator:
     if select.grouped:
         splitter = Splitter(select)
         order = _group_order(select, splitter)
-        groups = whole_groups(splitter, _columns(select, splitter, rows), splitter.keys)
+        groups = whole_groups(splitter, group_columns(select, splitter, rows), splitter.keys)
         return _in_order(select, splitter.result(groups), order)
     if not select.gathers:
         return Project(rows, items_of(select.outputs))

@@ -15,12 +15,16 @@ from planner.graph import logical
 from planner.graph.logical import LogicalOperator
 from planner.graph.operators import Named
 from planner.sql.dialect import exp
+from planner.sql.emit import is_rank
 
 
 def stream_tree(select: StreamSelect) -> LogicalOperator:
     """The operators of a SELECT over streams, and of its layers."""
     names = _Names(select.scope.members if select.joins or select.sources else ())
-    rows = names.results(select, _groups(select, names), windowed=select.window is not None)
+    totals = select.totals
+    rows = names.results(select, _groups(select, names), windowed=select.window is not None and totals is None)
+    if totals is not None:
+        return logical.Changes(rows, totals.every, totals.upsert_by)
     for layer in select.layers:
         rows = _layer(layer, rows)
     return rows
@@ -55,6 +59,8 @@ class _Names:
 
     def of(self, node: exp.Expr) -> exp.Expr:
         root = exp.Paren(this=node.copy())
+        for rank in [part for part in root.find_all(exp.Var) if is_rank(part)]:
+            rank.replace(exp.Var(this="rank"))
         for column in root.find_all(exp.Column):
             alias = self._aliases.get(column.table)
             column.set("table", exp.to_identifier(alias) if alias else None)
@@ -72,10 +78,11 @@ class _Names:
         return logical.Filter(rows, self.each(conditions)) if conditions else rows
 
     def join(self, join: Join, rows: LogicalOperator, other: LogicalOperator) -> LogicalOperator:
-        name = join.member.relation.name if join.window is None else join.member.alias
+        name = join.member.alias if join.member.is_stream else join.member.relation.name
         windows = None if join.window is None else _windows(join.window)
         on = self.each(join.on)
-        return logical.Join(rows, other, name, join.left, on, join.same_site, windows, join.only, join.right)
+        interval = "" if join.interval is None else join.interval.words
+        return logical.Join(rows, other, name, join.left, on, join.same_site, windows, join.only, join.right, interval)
 
     def results(self, select: Select, rows: LogicalOperator, *, windowed: bool) -> LogicalOperator:
         """HAVING, QUALIFY and the select list."""
@@ -96,10 +103,11 @@ class _Names:
 def _groups(select: StreamSelect, names: _Names) -> LogicalOperator:
     """The rows of a SELECT, or the groups that it makes of them."""
     window = select.inner or select.window
-    if window is None:
-        return _rows(select)
+    if window is None or select.ranks or select.neighbours is not None:
+        return logical.UnionAll(tuple(_rows(i.query) for i in select.inputs)) if select.inputs else _rows(select)
     # Where rows wait for a longer window, the query's own window is the first of the keys.
-    keys = names.each(select.keys if select.inner is None else select.keys[1:])
+    own = select.keys if select.inner is None else select.keys[1:]
+    keys = names.each(own[:-1] if select.totals is not None and select.totals.ends else own)
     if select.join_window is not None:
         return logical.Aggregate(_rows(select), keys, windowed=True)
     queries = [i.query for i in select.inputs] or [select]
@@ -112,7 +120,10 @@ def _rows(select: StreamSelect) -> LogicalOperator:
     """The rows behind joins and WHERE."""
     names = _Names(select.scope.members if select.joins else ())
     streams = [_rows(source) for source in select.sources]
-    found = streams.pop(0) if streams else _scan(select.scope.stream, select.sites)
+    if select.below is not None:
+        found = stream_tree(select.below.query)
+    else:
+        found = streams.pop(0) if streams else _scan(select.scope.stream, select.sites)
     for join in select.joins:
         found = names.join(join, found, streams.pop(0) if join.member.is_stream else _joined(join, select))
     for lateral in select.laterals:

@@ -4,12 +4,14 @@ MAP      one for each table: the columns that a scan of it needs, of the rows th
 REDUCE   the query as its author wrote it, over views of the tables' names; columns that were not sent are NULL there
 
 A row that fulfils no scan's conditions changes nothing of the result, and neither does a column that no scan reads:
-Spark's optimiser says so of a plan that is equal to the text over all tables, so it holds for any plan of the text.
+Spark's optimiser says so of a plan that is equal to the text over all tables, so it holds for any plan of the text. A
+column that only conditions read which all rows of a MAP fulfil is not sent, either: in the REDUCE it has a constant
+that fulfils them (`witness`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from planner.bind.rows import kept
@@ -24,11 +26,12 @@ from planner.relations.catalog import SITE_COLUMN, Column, Relation
 from planner.rules.pruning import matching_sites
 from planner.rules.pushed import NotPushedError, pushed
 from planner.rules.tablestages import MAP, REDUCE
+from planner.rules.witness import Value, columns_in, witness
 from planner.sql.dialect import exp, name_node, render
 from planner.text.spark import spark_sql
 from planner.values.names import INPUT_VIEW
 from planner.values.ranges import WHOLE_NUMBERS
-from planner.values.scans import TableScan
+from planner.values.scans import SparkExpression, TableScan
 from planner.values.stages import StageKind
 
 NO_COLUMN = "_one"
@@ -61,6 +64,8 @@ class _Sent:
     scans: tuple[ScanOfTable, ...]
     distinct: bool
     """Rows that are equal are sent once."""
+    constants: Mapping[str, exp.Expr]
+    """Constants stand for columns that only conditions read, by name."""
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -122,7 +127,16 @@ def _whole_scans(sent: Sequence[_Sent], scanned: Scanned) -> tuple[WholeScan, ..
     """The scans by their numbers; none where Spark has not said what they are."""
     stages = {part.table.name: part.stage for part in sent}
     return tuple(
-        WholeScan(scan.table, stages[scan.table], _conditions(scan)[0], scan.filters) for scan in scanned.scans or ()
+        WholeScan(
+            scan.table,
+            stages[scan.table],
+            _conditions(scan)[0],
+            scan.filters,
+            scan.columns,
+            scan.summed,
+            scan.counted,
+        )
+        for scan in scanned.scans or ()
     )
 
 
@@ -147,21 +161,57 @@ def _scans_of(table: Relation, query: WholeQuery, scanned: Scanned) -> list[Tabl
 def _sent(table: Relation, scans: Sequence[TableScan], number: int, query: WholeQuery) -> _Sent:
     stage = f"{MAP}{number}" if number > 1 else MAP
     view = _free(f"{INPUT_VIEW}{number}" if number > 1 else INPUT_VIEW, query)
-    wanted = {name for scan in scans for name in scan.columns}
+    constants = _constants(table, scans)
+    wanted = {name for scan in scans for name in scan.columns} - constants.keys()
     columns = tuple(column for column in (*table.columns, _SITE) if column.name in wanted)
     # A table has one MAP, so each of its scans has to be content with the rows that are different.
-    distinct = all(scan.distinct for scan in scans) and _told_apart(columns)
+    distinct = all(scan.distinct for scan in scans) and told_apart(columns)
     described, wheres = [], []
     for scan in scans:
         where, back = _conditions(scan)
         conditions = tuple(render(unqualified(part)) for part in where)
-        described.append(ScanOfTable(stage, table.name, scan.columns, conditions, back, distinct))
+        read = tuple(name for name in scan.columns if name not in constants)
+        described.append(ScanOfTable(stage, table.name, read, conditions, back, distinct))
         wheres.append(where)
     names = tuple(column.name for column in columns)
-    return _Sent(table, stage, view, names, _any_of(wheres), tuple(dict.fromkeys(described)), distinct)
+    return _Sent(table, stage, view, names, _any_of(wheres), tuple(dict.fromkeys(described)), distinct, constants)
 
 
-def _told_apart(columns: Sequence[Column]) -> bool:
+def _constants(table: Relation, scans: Sequence[TableScan]) -> dict[str, exp.Expr]:
+    """Return constants for columns that only conditions read which each scan has and the MAP evaluates.
+
+    A condition that reads another column as well needs the row's own value.
+    """
+    alone = set.intersection(*(set(scan.only_in_conditions) for scan in scans)) - {SITE_COLUMN}
+    conditions = [[(part, set(columns_in(part)) & alone) for part in scan.conditions] for scan in scans]
+    shared = set.intersection(*({part for part, read in found if read} for found in conditions))
+    before: set[str] | None = None
+    while before != alone:
+        before = set(alone)
+        for found in conditions:
+            for part, read in found:
+                if not set(columns_in(part)) <= alone or part not in shared or not _is_pushed(part):
+                    alone -= read
+    types = {column.name: column.type.upper() for column in table.columns if column.name in alone}
+    parts = [part for part in scans[0].conditions if set(columns_in(part)) & alone]
+    return {name: cast(_literal(value), types[name]) for name, value in witness(parts, types).items()}
+
+
+def _is_pushed(condition: SparkExpression) -> bool:
+    try:
+        pushed(condition)
+    except NotPushedError:
+        return False
+    return True
+
+
+def _literal(value: Value) -> exp.Expr:
+    if isinstance(value, bool):
+        return exp.Boolean(this=value)
+    return exp.Null() if value is None else exp.Literal.string(str(value))
+
+
+def told_apart(columns: Sequence[Column]) -> bool:
     """Return whether there are columns, and two rows with equal values in them cannot be told apart.
 
     Not so for floats: 0.0 and -0.0 are one group.
@@ -227,6 +277,8 @@ def _definition(table: Relation, sent: Sequence[_Sent], *, site: bool) -> Defini
 def _column(column: Column, sent: _Sent | None) -> exp.Expr:
     if sent is not None and column.name in sent.columns:
         return exp.Column(this=name_node(column.name))
+    if sent is not None and column.name in sent.constants:
+        return sent.constants[column.name]
     return cast(exp.Null(), column.type)
 
 

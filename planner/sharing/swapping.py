@@ -60,6 +60,10 @@ def refusal(asked: Recombine) -> tuple[str, str] | None:
     if kinds != {StageKind.COMBINE}:
         others = ", ".join(sorted(kind.value for kind in kinds - {StageKind.COMBINE}))
         return f"{merge.id} reads what does not combine, too: {others}", "submit the query anew"
+    if merge.merge is not None and merge.merge.takes_again:
+        # The new COMBINEs leave rows out, and no window ends that would be complete without them.
+        told = f"what {merge.id} adds up may be of rows that came long before other sites combine"
+        return told, "submit the query anew"
     if merge.parts > 1:
         return f"{merge.id} runs in {merge.parts} parts", "submit the query anew"
     if not _differ_in_combines_alone(asked.running, asked.wanted):

@@ -12,15 +12,16 @@ of a merge it says which bins it takes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from planner.graph.ids import VertexId
 from planner.graph.operators import CombinePartials, PartialAggregate
-from planner.graph.plan import DraftPlan, PhysicalPlan, Stage
+from planner.graph.plan import DraftPlan, Merge, Neighbours, Pairs, PhysicalPlan, Stage, Totals
 from planner.relations.catalog import Relation
 from planner.relations.connectors.table import traits_of
 from planner.sharing.forms import Form, View, digest, form_of
+from planner.values.flags import flags_of
 from planner.values.names import INPUT_VIEW
 from planner.values.stages import StageKind
 
@@ -131,19 +132,21 @@ def _read(stage: Stage, relations: Mapping[str, Relation], before: Mapping[str, 
     places = list(dict.fromkeys(i.view for i in stage.inputs))
     views: dict[str, View] = {}
     for place, view in enumerate(places):
-        views[view.lower()] = _view(f"v{place}", [before[i.stage] for i in stage.inputs if i.view == view])
+        found = _view(f"v{place}", [before[i.stage] for i in stage.inputs if i.view == view])
+        views[view.lower()] = _with_flags(found, stage.merge)
     if stage.relation is not None and stage.relation in relations:
         types = {column.name.lower(): column.type for column in relations[stage.relation].columns if column.type}
         views[INPUT_VIEW] = View(INPUT_VIEW, None, types)
     form = form_of(stage.body, views)
     same_site = [str(i.same_site) for i in stage.inputs]
+    behind = [f"{place} {i.behind}" for place, i in enumerate(stage.inputs) if i.behind]
     does = [form.digest] if form is not None else [stage.sql, *_names_of(views)]
     waits = _merge_parts(stage, places, form)
     bins = _bins_of(stage)
     by_name = dict(form.columns) if form is not None else {}
     # Without a form, the text says it.
     binned = sorted(by_name[name].label for name in bins if name in by_name)
-    parts = [stage.kind.value, *sorted(stage.read_columns), *same_site, *waits, *does, *binned]
+    parts = [stage.kind.value, *sorted(stage.read_columns), *same_site, *behind, *waits, *does, *binned]
     return _Read(stage, form, digest(parts), tuple(waits))
 
 
@@ -159,6 +162,15 @@ def _view(name: str, stages: Sequence[_Read]) -> View:
     types = {column.name.lower(): column.type for column in stages[0].stage.columns if column.type}
     known = {columns[column]: type_ for column, type_ in types.items() if column in columns}
     return View(name, columns, known if len(stages) == 1 else {})
+
+
+def _with_flags(view: View, merge: Merge | None) -> View:
+    """Return the view with the columns that the agent adds to rows that are added up, or that have others before
+    them."""
+    if merge is None or not (merge.totals or merge.neighbours):
+        return view
+    flags = {name: f"flag {name}" for name in flags_of(merge)}
+    return replace(view, columns={**(view.columns or {}), **flags})
 
 
 def _names_of(views: Mapping[str, View]) -> list[str]:
@@ -183,10 +195,29 @@ def _merge_parts(stage: Stage, places: Sequence[str], form: Form | None) -> list
         *(["panes"] if merge.panes else []),
         *(["cumulative"] if merge.cumulates else []),
         *([f"{merge.months} months"] if merge.months else []),
-        *(["sessions"] if merge.sessions is not None else []),
+        *(["sessions", str(merge.sessions.at_start)] if merge.sessions is not None else []),
+        *([] if merge.pairs is None else _pair_parts(merge.pairs)),
+        *([] if merge.totals is None else _total_parts(merge.totals)),
+        *([] if merge.neighbours is None else _neighbour_parts(merge.neighbours)),
         *(str(required.get(place)) for place in places),
     ]
     return parts if form is not None else [*parts, merge.combine_sql]
+
+
+def _pair_parts(pairs: Pairs) -> list[str]:
+    sides = [
+        part for side in (pairs.first, pairs.second) for part in (side.view, *side.keys, side.unmatched, side.once)
+    ]
+    bounds = (pairs.lower, pairs.upper, pairs.until, pairs.emits_pairs, pairs.newest, pairs.strict)
+    return ["pairs", *map(str, (*sides, *bounds))]
+
+
+def _neighbour_parts(neighbours: Neighbours) -> list[str]:
+    return ["neighbours", *neighbours.keys, str(neighbours.rows), str(neighbours.within)]
+
+
+def _total_parts(totals: Totals) -> list[str]:
+    return ["totals", *totals.keys, str(totals.compares), str(totals.ttl), totals.ends]
 
 
 def _tasks(

@@ -19,12 +19,17 @@ def _nodes(text: str, arguments: str) -> dict[type[exp.Expr], frozenset[str]]:
 
 NODES: Mapping[type[exp.Expr], frozenset[str]] = {
     # queries
-    **_nodes("Select", "with_ distinct expressions from_ joins laterals where group having qualify order limit offset"),
+    **_nodes(
+        "Select",
+        "with_ distinct expressions from_ joins laterals where group having qualify within order limit offset",
+    ),
     **_nodes("Union", "with_ this expression order limit offset"),
     **_nodes("With", "expressions"),
-    **_nodes("CTE Subquery Table", "this alias"),
+    **_nodes("CTE Subquery", "this alias"),
+    **_nodes("Table", "this alias version"),
     **_nodes("TableAlias", "this columns"),
-    **_nodes("Join", "this side kind on using"),
+    **_nodes("Join", "this side kind on using method match_condition"),
+    **_nodes("Version", "this expression kind"),
     **_nodes("Lateral", "this view outer alias"),
     **_nodes("From Where Having Qualify", "this"),
     **_nodes("Group Order Distinct Tuple Rollup Cube GroupingSets", "expressions"),

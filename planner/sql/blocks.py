@@ -70,6 +70,19 @@ def nested_queries(select: exp.Expr) -> Iterator[exp.Query]:
     return (node for node in block_nodes(select) if isinstance(node, exp.Query) and node is not select)
 
 
+def scalar_queries(select: exp.Expr) -> list[exp.Subquery]:
+    """Return the queries in the select list and in WHERE that stand for a value."""
+    found: list[exp.Subquery] = []
+    for query in nested_queries(select):
+        clause = query.find_ancestor(
+            exp.Where, exp.From, exp.Join, exp.Group, exp.Having, exp.Qualify, exp.With, exp.Select
+        )
+        in_place = clause is select or isinstance(clause, exp.Where)
+        if in_place and isinstance(query, exp.Subquery) and not isinstance(query.parent, exp.In | exp.Exists):
+            found.append(query)
+    return found
+
+
 def block_tokens(query: exp.Expr, tokens: Sequence[Token]) -> Sequence[Token]:
     """The tokens of a query up to its end, those of a SELECT not beyond its set operation."""
     first = query

@@ -9,7 +9,7 @@ The dialect is Spark's with three differences:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -179,8 +179,8 @@ def check_size(tokens: Sequence[Token], source: Source) -> None:
             raise _too_deep(source, token.start, token.text)
 
 
-def parse_select_tree(source: Source) -> exp.Expr:
-    """The syntax tree of one query.
+def parse_select_tree(source: Source, read: Callable[[Sequence[Token]], list[Token]] = list) -> exp.Expr:
+    """The syntax tree of one query; `read` gives the tokens as the parser is to read them.
 
     Raises:
         SqlSyntaxError: with the place in the script.
@@ -189,7 +189,7 @@ def parse_select_tree(source: Source) -> exp.Expr:
     check_size(tokens, source)
     _check_commas(tokens, source)
     try:
-        trees = _DIALECT.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, source.text)
+        trees = _DIALECT.parser(error_level=ErrorLevel.IMMEDIATE).parse(read(tokens), source.text)
     except _ParseFailureError as failure:
         raise _syntax_error(failure, tokens, source) from failure
     except (ParseError, TokenError) as error:

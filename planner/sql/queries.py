@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from planner.sql.asof import with_asof
 from planner.sql.blocks import common_tables
 from planner.sql.cursor import Cursor
-from planner.sql.dialect import Token, TokenType, exp, parse_select_tree
+from planner.sql.dialect import Token, TokenType, exp, parse_select_tree, tokenize
+from planner.sql.emit import Emit, parsed_emit, with_emit, without_emit
 from planner.sql.forms import check_query
 from planner.sql.source import Source
 from planner.sql.statements import SelectQuery
 from planner.sql.wholeforms import check_calls, refused_in_whole
+from planner.sql.within import marked, with_clauses
 from planner.values.errors import UnsupportedSqlError
 
 
@@ -27,7 +30,8 @@ def parse_query(source: Source) -> exp.Query:
     Raises:
         SqlSyntaxError, UnsupportedSqlError: with the place.
     """
-    return check_query(parse_select_tree(source), source)
+    tree, emit = _tree(source)
+    return _checked(tree, emit, source)
 
 
 def parse_any_query(source: Source) -> tuple[exp.Query, UnsupportedSqlError | None]:
@@ -38,14 +42,26 @@ def parse_any_query(source: Source) -> tuple[exp.Query, UnsupportedSqlError | No
     Raises:
         SqlSyntaxError, UnsupportedSqlError: with the place.
     """
-    tree = parse_select_tree(source)
+    tree, emit = _tree(source)
     try:
-        return check_query(tree, source), None
+        return _checked(tree, emit, source), None
     except UnsupportedSqlError as error:
         check_calls(tree, source)
-        if not isinstance(tree, exp.Query) or refused_in_whole(tree) is not None:
+        if emit is not None or not isinstance(tree, exp.Query) or refused_in_whole(tree) is not None:
             raise
         return tree, error
+
+
+def _tree(source: Source) -> tuple[exp.Expr, Emit | None]:
+    """Return the syntax tree of a query with the clauses that are not the parser's, and EMIT EVERY, which ends it."""
+    emit = parsed_emit(tokenize(source), source)
+    tree = parse_select_tree(source, lambda tokens: with_asof(marked(without_emit(tokens))))
+    return with_clauses(tree), emit
+
+
+def _checked(tree: exp.Expr, emit: Emit | None, source: Source) -> exp.Query:
+    query = check_query(tree, source)
+    return query if emit is None else with_emit(query, emit, source)
 
 
 def select_query(tokens: Sequence[Token], source: Source) -> SelectQuery:

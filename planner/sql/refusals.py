@@ -14,6 +14,7 @@ from planner.functions.settled import SETTLED
 from planner.functions.table import NOT_REPEATABLE, REASONS
 from planner.functions.traits import AGGREGATES, OTHER_WINDOWS
 from planner.sql.allowed import UNITS
+from planner.sql.asof import ASOF, is_asof
 from planner.sql.blocks import (
     FIRST,
     block_nodes,
@@ -21,10 +22,12 @@ from planner.sql.blocks import (
     common_tables,
     from_items,
     nested_queries,
+    scalar_queries,
     unwrapped,
 )
 from planner.sql.dialect import Token, TokenType, end_of, exp, offset_of, render, snippet, tokenize
 from planner.sql.source import Source
+from planner.sql.within import WITHIN
 from planner.values.errors import SqlSyntaxError, UnsupportedSqlError
 
 TOP_K_HINT = (
@@ -35,7 +38,10 @@ JOIN_HINT = (
     "[INNER] JOIN and LEFT JOIN with a table, ON equal columns or USING (...), are possible; with a stream, RIGHT and "
     "FULL JOIN too, ON equal columns and AND window(a.ts, '10 seconds') = window(b.ts, '10 seconds')."
 )
-DISTINCT_HINT = "SELECT DISTINCT window(ts, '10 seconds') AS w, x, ... gives the distinct rows of each window."
+DISTINCT_HINT = (
+    "SELECT DISTINCT window(ts, '10 seconds') AS w, x, ... gives the distinct rows of each window; SELECT DISTINCT x "
+    "FROM s WITHIN INTERVAL '1 hour' the first of equal rows that follow one another."
+)
 GROUP_HINT = (
     "Name the keys: GROUP BY window(ts, '10 seconds'), key, ..., ROLLUP (a, b), CUBE (c), GROUPING SETS (d, e)."
 )
@@ -64,6 +70,10 @@ CLAUSES = (
     _Clause("hint", (TokenType.HINT,), "optimizer hint", "Leave it out."),
     _Clause("into", (TokenType.INTO,), "SELECT INTO", "Read the results with the client."),
 )
+OVER_HINT = (
+    "avg(x) OVER (PARTITION BY key ORDER BY ts ROWS BETWEEN 10 PRECEDING AND CURRENT ROW), RANGE BETWEEN INTERVAL "
+    "'1 hour' PRECEDING AND CURRENT ROW, and lag(x) OVER (PARTITION BY key ORDER BY ts) are possible."
+)
 MAX_JOINS = 64
 """The most joins of one SELECT: each is bound among all others, so planning time grows with more than their square."""
 
@@ -72,7 +82,19 @@ BATCH_CLAUSES = ("order", "limit", "offset", LATERALS)
 """Arguments of a SELECT that are possible over tables; whether it is over tables is known when names are."""
 
 _PLAIN_ARGUMENTS = frozenset(
-    (*BATCH_CLAUSES, "expressions", "from_", "joins", "where", "group", "having", "qualify", "distinct", "with_")
+    (
+        *BATCH_CLAUSES,
+        "expressions",
+        "from_",
+        "joins",
+        "where",
+        "group",
+        "having",
+        "qualify",
+        "distinct",
+        "with_",
+        WITHIN,
+    )
 )
 _FOREIGN_NODES = (exp.Placeholder, exp.Parameter, exp.JSONExtract, exp.JSONExtractScalar, exp.SessionParameter)
 
@@ -114,12 +136,17 @@ def check_over_stream(query: exp.Expr, source: Source) -> None:
             error.message += " over streams"
             raise error
     for node in block_nodes(query) if isinstance(query, exp.Select) else ():
-        if is_over(node):
-            hint = "QUALIFY row_number() OVER (PARTITION BY window ...) <= k."
-            raise refuse(node, source, "OVER is possible only in QUALIFY", hint)
+        if is_over(node) and not _is_in_select_list(node, query):
+            raise refuse(node, source, "OVER is possible only in QUALIFY, and in the select list without it", OVER_HINT)
         if is_whole(node):
             hint = f"{', '.join(OVER_STREAMS)} are possible."
             raise refuse(node, source, f"the aggregate {function_name(node)} is not possible yet", hint)
+
+
+def _is_in_select_list(node: exp.Expr, query: exp.Expr) -> bool:
+    """Return whether it stands in the select list of a SELECT that computes each row by itself."""
+    plain = not any(query.args.get(clause) for clause in ("group", "distinct", "having", "qualify", WITHIN))
+    return plain and any(node is part for item in query.expressions for part in item.walk())
 
 
 def is_over(node: exp.Expr) -> bool:
@@ -191,6 +218,7 @@ def _check_subqueries(select: exp.Select, source: Source) -> list[exp.Expr]:
     derived = [item for item in from_items(select) if isinstance(item, exp.Subquery)]
     common = [table.this for table in common_tables(select)]
     conditions = [query for query in nested_queries(select) if _is_condition(query, select)]
+    conditions += scalar_queries(select)
     for query in nested_queries(select):
         if not any(query is known for known in (*derived, *common, *conditions)):
             raise _refuse_subquery(query, source)
@@ -215,10 +243,10 @@ def _refuse_subquery(query: exp.Expr, source: Source) -> UnsupportedSqlError:
     inner = unwrapped(query.this) if isinstance(query, exp.Subquery) else query
     offset = int((inner if FIRST in inner.meta else query).meta.get(FIRST, offset_of(query) or 0))
     return UnsupportedSqlError(
-        "a sub-query is possible only in FROM, and behind IN and EXISTS in WHERE",
+        "a sub-query is possible only in FROM, in the select list and in WHERE",
         position=source.position(offset),
         found=source.text[offset : offset + 6].strip(),
-        hint="Sub-queries can stand in FROM and WITH, and in WHERE behind IN and EXISTS; tables can be joined.",
+        hint="Sub-queries can stand in FROM, WITH, the select list and WHERE; tables can be joined.",
     )
 
 
@@ -272,9 +300,12 @@ def _check_from(tree: exp.Select, source: Source, tokens: Sequence[Token]) -> No
             raise refuse(node, source, "only a stream's or table's name is possible here", "Name it: FROM stream.")
         if node.args.get("db") is not None:
             raise refuse(node, source, "names have no database in front", f"Write {render(node.this)} alone.")
-        for argument in ("sample", "pivots", "joins", "laterals", "hints", "version", "when"):
+        for argument in ("sample", "pivots", "joins", "laterals", "hints", "when"):
             if node.args.get(argument):
                 raise refuse(node, source, f"{argument.upper()} is not possible", "Name it alone.")
+    if first.args.get("version") is not None:
+        hint = "Write a JOIN b FOR SYSTEM_TIME AS OF a.ts ON a.k = b.k."
+        raise refuse(first, source, "a version of the first stream is not possible", hint)
     if len(joins) > MAX_JOINS:
         hint = f"At most {MAX_JOINS} are possible. Make tables of what belongs together, and join those."
         raise refuse(joins[MAX_JOINS].this, source, f"a SELECT with {len(joins)} joins is not possible", hint)
@@ -292,9 +323,11 @@ def _check_derived(node: exp.Subquery, source: Source) -> None:
 def _check_join(join: exp.Join, source: Source, tokens: Sequence[Token]) -> None:
     side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
     method = (join.args.get("method") or "").upper()
-    name = " ".join(part for part in (method, side, kind, "JOIN") if part)
-    possible = side in ("", "LEFT", "RIGHT", "FULL") and not method
-    possible = possible and kind in ("", "INNER", "OUTER", *(("CROSS", "SEMI", "ANTI") if side in ("", "LEFT") else ()))
+    version = "FOR SYSTEM_TIME" if is_asof(join) and not method else ""
+    name = " ".join(part for part in (method, side, kind, "JOIN", version) if part)
+    possible = side in ("", "LEFT", *(() if is_asof(join) else ("RIGHT", "FULL"))) and method in ("", ASOF)
+    others = ("CROSS", "SEMI", "ANTI") if side in ("", "LEFT") and not is_asof(join) else ()
+    possible = possible and kind in ("", "INNER", "OUTER", *others)
     if not possible or (kind == "OUTER" and not side):
         start = offset_of(join.this) or 0
         words = (method, side, kind, "JOIN", ",")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from planner.relations.catalog import RelationKind
 from planner.sql.cursor import Cursor
 from planner.sql.ddl import relation_name
+from planner.sql.emit import emit_of
 from planner.sql.queries import begins_query, select_query
 from planner.sql.statements import CreateView
 from planner.values.errors import InvalidDefinitionError
@@ -38,6 +39,8 @@ def parse_create_view(cursor: Cursor) -> CreateView:
     if not begins_query(cursor):
         raise cursor.error("SELECT is expected", hint=FORM)
     query = select_query(cursor.tokens[cursor.index :], cursor.source)
+    if (emit := emit_of(query.tree)) is not None:
+        raise emit.refused(query.source, "a view cannot end in EMIT EVERY", "Let it end the query that reads the view.")
     return CreateView(name, columns, comment, query, or_replace, if_not_exists, position)
 
 

@@ -15,15 +15,14 @@ from planner.graph.plan import (
     BatchPlan,
     ConsideredFilter,
     LinkTraffic,
-    Merge,
     PhysicalPlan,
     PlacementCandidate,
     Stage,
     TreeCandidate,
 )
 from planner.graph.whole import ScanOfTable
-from planner.sql.intervals import format_windows
 from planner.text.fields import Field, Section
+from planner.text.merges import merge_json, merge_text
 from planner.values.links import LinkFigures
 from planner.values.splits import NOTHING
 from planner.values.stages import StageKind
@@ -86,38 +85,6 @@ class SplitsAtSite:
     left_out_bytes: int
     one_stage: bool
     """The plan has no other MAP stage."""
-
-
-def _merge_json(merge: Merge | None) -> dict[str, Any] | None:
-    if merge is None:
-        return None
-    return {
-        "window_column": merge.window_column,
-        "window_s": merge.window.total_seconds(),
-        "slide_s": merge.period.total_seconds(),
-        "offset_s": merge.offset.total_seconds(),
-        "panes": merge.panes,
-        "cumulates": merge.cumulates,
-        "months": merge.months,
-        "session_keys": None if merge.sessions is None else list(merge.sessions.keys),
-        "combine_sql": merge.combine_sql,
-        "views": [
-            {"view": view.view, "combine_sql": view.combine_sql, "required": view.required} for view in merge.views
-        ],
-    }
-
-
-def _merge_text(merge: Merge | None) -> str:
-    if merge is None:
-        return ""
-    if merge.sessions is not None:
-        return (
-            "emits each session once, when the watermark passes its end: "
-            f"its last row and the gap of {merge.sessions.gap}\n"
-            "keeps each open session until then; one that never falls silent, until the stream ends"
-        )
-    windows = format_windows(merge.window, merge.period, merge.offset, cumulates=merge.cumulates, months=merge.months)
-    return f"emits each window of {windows} once, when it closes"
 
 
 def _parts_json(s: StageOfPlan) -> list[dict[str, Any]]:
@@ -187,8 +154,8 @@ STAGES: Section[StageOfPlan] = Section(
         Field(
             "merge",
             "Of a merge, final or combine: its window, and the SQL that combines the partials of each view; else null.",
-            lambda s: _merge_json(s.stage.merge),
-            lambda s: _merge_text(s.stage.merge),
+            lambda s: merge_json(s.stage.merge),
+            lambda s: merge_text(s.stage.merge),
             "\n",
         ),
         Field(
@@ -391,6 +358,13 @@ SCANS: Section[ScanOfTable] = Section(
             "True where rows that are equal in the columns count once: each split sends them once.",
             lambda s: s.distinct,
             lambda s: "each row once" if s.distinct else "",
+        ),
+        Field(
+            "counted",
+            "True where rows that are equal are sent once with their number, and columns that are only summed or "
+            "counted with what they add up to.",
+            lambda s: s.counted,
+            lambda s: "equal rows once, with their number" if s.counted else "",
         ),
         Field(
             "pushed",

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from planner.graph.expressions import WRITTEN
 from planner.graph.logical import (
     Aggregate,
+    Changes,
     Filter,
     Generate,
     Having,
@@ -30,7 +31,7 @@ from planner.graph.logical import (
 from planner.graph.operators import Expression, Named
 from planner.relations.catalog import DIGEST_CHARS
 from planner.sql.dialect import exp, render
-from planner.sql.intervals import format_windows
+from planner.sql.intervals import format_interval, format_windows
 
 _WIDTH = 200
 """Characters of an expression that are shown."""
@@ -87,6 +88,9 @@ def _line(operator: LogicalOperator) -> str:
             return "UnionAll"
         case Whole():
             return "Whole[the query as it is written]"
+        case Changes():
+            keyed = f"; upsert by {', '.join(operator.upsert_by)}" if operator.upsert_by else ""
+            return f"Changes[every {format_interval(operator.every)}{keyed}]"
         case Insert():
             return f"Insert[{operator.sink}]"
 
@@ -101,7 +105,7 @@ def _join(join: Join) -> str:
     where = " at the same site" if join.same_site else ""
     if join.windows is not None:
         where = f" in each window of {_window(join.windows)}"
-    name = "Join" if join.windows is None else "WindowJoin"
+    name = "IntervalJoin" if join.interval else "Join" if join.windows is None else "WindowJoin"
     on = f" ON {_all(join.on)}" if join.on else ""
     return f"{name}[{_kind(join)} {join.name}{where}{on}]"
 

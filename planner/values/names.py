@@ -11,6 +11,29 @@ WINDOW_START = "_window_start"
 WINDOW_END = "_window_end"
 """Column of the end of a row's session, beside its start."""
 
+NEW_COLUMN = "_new"
+"""Column of rows that are paired by their event times: pairs with this row are not out yet. The agent adds it."""
+
+SINCE_COLUMN = "_since"
+"""Column of rows that are added up until a key falls silent: the start of the first cell of time that they are of."""
+
+LIFE_COLUMN = "_life"
+"""Column of rows that are added up: a number, which rows of a key before and after it fell silent do not share. The
+agent adds it, and `_new`: the cell is not out yet."""
+
+OPERATION = "_op"
+"""Result column of a query that tells changes: `upsert` or `delete`."""
+
+CHANGED_AT = "_at"
+"""Result column of a query that tells changes: the end of the cell of time that made the change."""
+
+DUE_COLUMN = "_due"
+"""Likewise: the row comes out now, if no other one matches it."""
+
+ROW_COLUMN = "_row"
+"""Column of rows that are joined with their newest version: the number of the row, and of that which a version is for.
+The agent adds it."""
+
 BIN_COLUMN = "_bin"
 """Output column that holds a row's bin; dropped before publishing, it orders the rows of an epoch."""
 

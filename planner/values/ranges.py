@@ -9,16 +9,15 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Literal
 
+from planner.values.decimals import MAX_LONG_DIGITS, digits_of
+
 Value = int | Decimal | str | date
 Operator = Literal["=", "<", "<=", ">", ">=", "IS NULL", "IS NOT NULL"]
 
 WHOLE_NUMBERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
-_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _NUMBER = re.compile(r"-?\d{1,18}(\.\d{1,18})?", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d(\.\d{1,6})?)?", re.ASCII)
-_MAX_DIGITS = 18
-"""Of numbers that Spark compares exactly, whatever two of them are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ def value_of(text: str, column_type: str) -> Value:
     if column_type == "STRING":
         return text
     if column_type in WHOLE_NUMBERS or _few_digits(column_type):
-        if not _NUMBER.fullmatch(text) or sum(map(str.isdigit, text)) > _MAX_DIGITS:
+        if not _NUMBER.fullmatch(text) or sum(map(str.isdigit, text)) > MAX_LONG_DIGITS:
             raise ValueError(text)
         return Decimal(text) if "." in text else int(text)
     if column_type == "DATE" and _DATE.fullmatch(text):
@@ -126,5 +125,6 @@ def _comparable(bound: Value | None, value: Value) -> bool:
 
 
 def _few_digits(column_type: str) -> bool:
-    found = _DECIMAL.fullmatch(column_type)
-    return found is not None and int(found[1]) <= _MAX_DIGITS
+    """Return whether Spark compares two such decimals exactly, whichever they are."""
+    digits = digits_of(column_type)
+    return digits is not None and digits.precision <= MAX_LONG_DIGITS

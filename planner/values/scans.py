@@ -45,3 +45,10 @@ class TableScan:
     """Each holds for what the scans are then: also after others were applied, one after the other."""
     distinct: bool = False
     """The query's result stays the same where rows that are equal in these columns are there once."""
+    only_in_conditions: tuple[str, ...] = ()
+    """Nothing but the conditions reads these of `columns`."""
+    summed: tuple[str, ...] = ()
+    """Sums, averages and counts alone read these of `columns`; rows that are equal in all others stay together up to
+    there."""
+    counted: tuple[str, ...] = ()
+    """Counts alone read these in this way: all that matters is whether they are NULL."""

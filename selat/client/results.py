@@ -16,6 +16,7 @@ from selat.convert.queries import query_info
 from selat.convert.results import record_batch
 from selat.convert.times import to_datetime
 from selat.errors import Detail, InvalidArgument, QueryFailed, SelatError
+from selat.rows.changes import Changes
 from selat.transport.retry import Reconnect
 from selat.transport.session import Call, Following, Session
 from selat.v1 import query_pb2
@@ -95,6 +96,16 @@ class Results(Iterator[ResultBatch]):
         batches = [batch.batch for batch in self]
         schema = common_schema(batches[0].schema) if batches else arrow_schema(self._info.columns)
         return pa.Table.from_batches([aligned(batch, schema) for batch in batches], schema=schema)
+
+    def table(self) -> pa.Table:
+        """Return the rows as the remaining changes leave them, of a query with EMIT EVERY: of each key the newest one.
+        It has no columns that tell of changes. The results of other queries are as `arrow` returns them."""
+        if self._info.upsert_by is None:
+            return self.arrow()
+        changes = Changes(self._info.upsert_by, arrow_schema(self._info.columns))
+        for batch in self:
+            changes.add(aligned(batch.batch, changes.schema))
+        return changes.table()
 
     def pandas(self) -> pd.DataFrame:
         """The remaining rows as a pandas DataFrame; needs `pip install 'selat[pandas]'`."""

@@ -42,6 +42,7 @@ def query_info(message: query_pb2.Query) -> QueryInfo:
         started_at=to_datetime(message.started_at_us) if message.HasField("started_at_us") else None,
         ended_at=to_datetime(message.ended_at_us) if message.HasField("ended_at_us") else None,
         columns=tuple(map(column, message.columns)),
+        upsert_by=tuple(message.changes.upsert_by) if message.HasField("changes") else None,
         gateway=message.gateway,
         tasks=tuple(map(task_status, message.tasks)),
         links=tuple(map(link_use, message.links)),

@@ -712,6 +712,9 @@ class TableScan(_message.Message):
     CONDITIONS_FIELD_NUMBER: _builtins.int
     FILTERS_FIELD_NUMBER: _builtins.int
     DISTINCT_FIELD_NUMBER: _builtins.int
+    ONLY_IN_CONDITIONS_FIELD_NUMBER: _builtins.int
+    SUMMED_FIELD_NUMBER: _builtins.int
+    COUNTED_FIELD_NUMBER: _builtins.int
     table: _builtins.str
     """The view that stands for the table."""
     distinct: _builtins.bool
@@ -728,6 +731,18 @@ class TableScan(_message.Message):
     def filters(self) -> _containers.RepeatedCompositeFieldContainer[Global___KeyFilter]:
         """By the keys of other scans."""
 
+    @_builtins.property
+    def only_in_conditions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Nothing but the conditions reads these of `columns`."""
+
+    @_builtins.property
+    def summed(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Sums, averages and counts alone read these; rows that are equal in all other columns stay together up to there."""
+
+    @_builtins.property
+    def counted(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Counts alone read these in this way."""
+
     def __init__(
         self,
         *,
@@ -736,10 +751,13 @@ class TableScan(_message.Message):
         conditions: _abc.Iterable[Global___SparkExpression] | None = ...,
         filters: _abc.Iterable[Global___KeyFilter] | None = ...,
         distinct: _builtins.bool = ...,
+        only_in_conditions: _abc.Iterable[_builtins.str] | None = ...,
+        summed: _abc.Iterable[_builtins.str] | None = ...,
+        counted: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "conditions", b"conditions", "distinct", b"distinct", "filters", b"filters", "table", b"table"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "conditions", b"conditions", "counted", b"counted", "distinct", b"distinct", "filters", b"filters", "only_in_conditions", b"only_in_conditions", "summed", b"summed", "table", b"table"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -326,6 +326,7 @@ class Query(_message.Message):
     WATERMARK_US_FIELD_NUMBER: _builtins.int
     ROWS_MALFORMED_FIELD_NUMBER: _builtins.int
     ROWS_SHED_FIELD_NUMBER: _builtins.int
+    CHANGES_FIELD_NUMBER: _builtins.int
     SINK_FIELD_NUMBER: _builtins.int
     SINK_SITE_FIELD_NUMBER: _builtins.int
     BATCH_FIELD_NUMBER: _builtins.int
@@ -376,6 +377,10 @@ class Query(_message.Message):
         """Bytes that this query's channels moved, per link."""
 
     @_builtins.property
+    def changes(self) -> Global___Changes:
+        """Absent: results are rows. Else each is a change of a row, at the end of a cell of event time."""
+
+    @_builtins.property
     def batch(self) -> Global___BatchProgress:
         """Queries over tables alone."""
 
@@ -408,6 +413,7 @@ class Query(_message.Message):
         watermark_us: _builtins.int | None = ...,
         rows_malformed: _builtins.int = ...,
         rows_shed: _builtins.int = ...,
+        changes: Global___Changes | None = ...,
         sink: _builtins.str = ...,
         sink_site: _builtins.str = ...,
         batch: Global___BatchProgress | None = ...,
@@ -419,9 +425,9 @@ class Query(_message.Message):
         currency: _builtins.str = ...,
         owner: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_wan_cost", b"_wan_cost", "_watermark_us", b"_watermark_us", "batch", b"batch", "ended_at_us", b"ended_at_us", "sharing", b"sharing", "started_at_us", b"started_at_us", "wan_cost", b"wan_cost", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_wan_cost", b"_wan_cost", "_watermark_us", b"_watermark_us", "batch", b"batch", "changes", b"changes", "ended_at_us", b"ended_at_us", "sharing", b"sharing", "started_at_us", b"started_at_us", "wan_cost", b"wan_cost", "watermark_us", b"watermark_us"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_wan_cost", b"_wan_cost", "_watermark_us", b"_watermark_us", "batch", b"batch", "columns", b"columns", "currency", b"currency", "disk_bytes", b"disk_bytes", "ended_at_us", b"ended_at_us", "gateway", b"gateway", "id", b"id", "input_bytes", b"input_bytes", "links", b"links", "name", b"name", "owner", b"owner", "reason", b"reason", "rows_in", b"rows_in", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "rows_shed", b"rows_shed", "sharing", b"sharing", "sink", b"sink", "sink_site", b"sink_site", "sql", b"sql", "started_at_us", b"started_at_us", "state", b"state", "submitted_at_us", b"submitted_at_us", "tasks", b"tasks", "wan_bytes", b"wan_bytes", "wan_cost", b"wan_cost", "watermark_us", b"watermark_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us", "_started_at_us", b"_started_at_us", "_wan_cost", b"_wan_cost", "_watermark_us", b"_watermark_us", "batch", b"batch", "changes", b"changes", "columns", b"columns", "currency", b"currency", "disk_bytes", b"disk_bytes", "ended_at_us", b"ended_at_us", "gateway", b"gateway", "id", b"id", "input_bytes", b"input_bytes", "links", b"links", "name", b"name", "owner", b"owner", "reason", b"reason", "rows_in", b"rows_in", "rows_late", b"rows_late", "rows_malformed", b"rows_malformed", "rows_out", b"rows_out", "rows_shed", b"rows_shed", "sharing", b"sharing", "sink", b"sink", "sink_site", b"sink_site", "sql", b"sql", "started_at_us", b"started_at_us", "state", b"state", "submitted_at_us", b"submitted_at_us", "tasks", b"tasks", "wan_bytes", b"wan_bytes", "wan_cost", b"wan_cost", "watermark_us", b"watermark_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__ended_at_us: _TypeAlias = _typing.Literal["ended_at_us"]  # noqa: Y015
     _WhichOneofArgType__ended_at_us: _TypeAlias = _typing.Literal["_ended_at_us", b"_ended_at_us"]  # noqa: Y015
@@ -441,6 +447,30 @@ class Query(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__watermark_us) -> _WhichOneofReturnType__watermark_us | None: ...
 
 Global___Query: _TypeAlias = Query  # noqa: Y015
+
+@_typing.final
+class Changes(_message.Message):
+    """Results have the columns `_op`, `upsert` or `delete`, and `_at`, the instant of the change: of a key the newest one holds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    UPSERT_BY_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def upsert_by(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The result columns that say which row a change is of; none: there is one row."""
+
+    def __init__(
+        self,
+        *,
+        upsert_by: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["upsert_by", b"upsert_by"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Changes: _TypeAlias = Changes  # noqa: Y015
 
 @_typing.final
 class BatchProgress(_message.Message):

@@ -1550,6 +1550,7 @@ class ChannelInput(_message.Message):
     FIRST_BIN_FIELD_NUMBER: _builtins.int
     BINS_FIELD_NUMBER: _builtins.int
     FROM_EPOCH_FIELD_NUMBER: _builtins.int
+    BEHIND_US_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     site: _builtins.str
     """The site that produces it."""
@@ -1563,6 +1564,8 @@ class ChannelInput(_message.Message):
     bins: _builtins.int
     from_epoch: _builtins.int
     """The first epoch that it ever has, because it continues another channel. Who has read nothing of it begins there."""
+    behind_us: _builtins.int
+    """The event times of its later rows may be so much before its watermark."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Column]:
         """Its columns, so that a table without rows still has a schema."""
@@ -1579,10 +1582,11 @@ class ChannelInput(_message.Message):
         first_bin: _builtins.int = ...,
         bins: _builtins.int = ...,
         from_epoch: _builtins.int = ...,
+        behind_us: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bins", b"bins", "channel", b"channel", "columns", b"columns", "event_delay_us", b"event_delay_us", "first_bin", b"first_bin", "from_epoch", b"from_epoch", "read_from", b"read_from", "site", b"site", "view", b"view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["behind_us", b"behind_us", "bins", b"bins", "channel", b"channel", "columns", b"columns", "event_delay_us", b"event_delay_us", "first_bin", b"first_bin", "from_epoch", b"from_epoch", "read_from", b"read_from", "site", b"site", "view", b"view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1603,6 +1607,9 @@ class MergeSpec(_message.Message):
     OVER_RANGES_SQL_FIELD_NUMBER: _builtins.int
     SHIFTED_FIELD_NUMBER: _builtins.int
     SESSIONS_FIELD_NUMBER: _builtins.int
+    PAIRS_FIELD_NUMBER: _builtins.int
+    TOTALS_FIELD_NUMBER: _builtins.int
+    NEIGHBOURS_FIELD_NUMBER: _builtins.int
     window_column: _builtins.str
     """Timestamp column of the input that holds a row's window start, and the windows' length. Empty: see `pane_column`."""
     window_us: _builtins.int
@@ -1634,6 +1641,18 @@ class MergeSpec(_message.Message):
     def sessions(self) -> Global___Sessions:
         """In the place of all columns, where rows are of sessions; `window_us` is the gap then, or stands for gaps that differ."""
 
+    @_builtins.property
+    def pairs(self) -> Global___Pairs:
+        """Likewise, where rows of two views are paired by their event times."""
+
+    @_builtins.property
+    def totals(self) -> Global___Totals:
+        """Likewise, where rows are added up by key; windows are cells of time then."""
+
+    @_builtins.property
+    def neighbours(self) -> Global___Neighbours:
+        """Likewise, where rows come out at their event times, each beside those of its key before it."""
+
     def __init__(
         self,
         *,
@@ -1648,14 +1667,188 @@ class MergeSpec(_message.Message):
         over_ranges_sql: _builtins.str = ...,
         shifted: Global___ShiftedWindows | None = ...,
         sessions: Global___Sessions | None = ...,
+        pairs: Global___Pairs | None = ...,
+        totals: Global___Totals | None = ...,
+        neighbours: Global___Neighbours | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["sessions", b"sessions", "shifted", b"shifted"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["neighbours", b"neighbours", "pairs", b"pairs", "sessions", b"sessions", "shifted", b"shifted", "totals", b"totals"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_bins", b"by_bins", "combine_sql", b"combine_sql", "over_ranges_sql", b"over_ranges_sql", "pane_column", b"pane_column", "ranges", b"ranges", "sessions", b"sessions", "shifted", b"shifted", "slide_us", b"slide_us", "views", b"views", "window_column", b"window_column", "window_us", b"window_us"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_bins", b"by_bins", "combine_sql", b"combine_sql", "neighbours", b"neighbours", "over_ranges_sql", b"over_ranges_sql", "pairs", b"pairs", "pane_column", b"pane_column", "ranges", b"ranges", "sessions", b"sessions", "shifted", b"shifted", "slide_us", b"slide_us", "totals", b"totals", "views", b"views", "window_column", b"window_column", "window_us", b"window_us"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MergeSpec: _TypeAlias = MergeSpec  # noqa: Y015
+
+@_typing.final
+class Neighbours(_message.Message):
+    """A row is out when the watermark has passed it. Rows before it are handed out beside it, as many as are needed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLUMN_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    WITHIN_US_FIELD_NUMBER: _builtins.int
+    column: _builtins.str
+    """Timestamp column of the input: the event time."""
+    rows: _builtins.int
+    """So many rows of the key before a row."""
+    within_us: _builtins.int
+    """Those of so long before. Not set: `rows` alone are needed."""
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Columns of the keys."""
+
+    def __init__(
+        self,
+        *,
+        column: _builtins.str = ...,
+        keys: _abc.Iterable[_builtins.str] | None = ...,
+        rows: _builtins.int = ...,
+        within_us: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_within_us", b"_within_us", "within_us", b"within_us"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_within_us", b"_within_us", "column", b"column", "keys", b"keys", "rows", b"rows", "within_us", b"within_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__within_us: _TypeAlias = _typing.Literal["within_us"]  # noqa: Y015
+    _WhichOneofArgType__within_us: _TypeAlias = _typing.Literal["_within_us", b"_within_us"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__within_us) -> _WhichOneofReturnType__within_us | None: ...
+
+Global___Neighbours: _TypeAlias = Neighbours  # noqa: Y015
+
+@_typing.final
+class Totals(_message.Message):
+    """Rows stay when their cell is out. A cell has a result for each key that has rows in it, of all rows of the key up to the
+    end of the cell; the agent hands out those rows under the start of that cell.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLUMN_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    COMPARES_FIELD_NUMBER: _builtins.int
+    TTL_US_FIELD_NUMBER: _builtins.int
+    ENDS_COLUMN_FIELD_NUMBER: _builtins.int
+    column: _builtins.str
+    """Timestamp column of the input: the start of a row's cell."""
+    compares: _builtins.bool
+    """The results of a cell depend on the cell before, whose rows are handed out, too."""
+    ttl_us: _builtins.int
+    """A key without rows for so long begins anew. Not set: never."""
+    ends_column: _builtins.str
+    """Timestamp column: from this instant on no more rows of a key come, and what is kept of it goes. Empty: there is none."""
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Columns of the keys."""
+
+    def __init__(
+        self,
+        *,
+        column: _builtins.str = ...,
+        keys: _abc.Iterable[_builtins.str] | None = ...,
+        compares: _builtins.bool = ...,
+        ttl_us: _builtins.int | None = ...,
+        ends_column: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ttl_us", b"_ttl_us", "ttl_us", b"ttl_us"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ttl_us", b"_ttl_us", "column", b"column", "compares", b"compares", "ends_column", b"ends_column", "keys", b"keys", "ttl_us", b"ttl_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__ttl_us: _TypeAlias = _typing.Literal["ttl_us"]  # noqa: Y015
+    _WhichOneofArgType__ttl_us: _TypeAlias = _typing.Literal["_ttl_us", b"_ttl_us"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ttl_us) -> _WhichOneofReturnType__ttl_us | None: ...
+
+Global___Totals: _TypeAlias = Totals  # noqa: Y015
+
+@_typing.final
+class Pairs(_message.Message):
+    """A row of the second view matches one of the first if its event time is between bounds that the first one sets. A pair
+    is out when the watermark has passed both event times; a row without a match, when none can come any more.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLUMN_FIELD_NUMBER: _builtins.int
+    FIRST_FIELD_NUMBER: _builtins.int
+    SECOND_FIELD_NUMBER: _builtins.int
+    LOWER_US_FIELD_NUMBER: _builtins.int
+    UPPER_US_FIELD_NUMBER: _builtins.int
+    UNTIL_COLUMN_FIELD_NUMBER: _builtins.int
+    EMITS_PAIRS_FIELD_NUMBER: _builtins.int
+    NEWEST_FIELD_NUMBER: _builtins.int
+    STRICT_FIELD_NUMBER: _builtins.int
+    column: _builtins.str
+    """Timestamp column of both views: the event time."""
+    lower_us: _builtins.int
+    """The second one's event time is not before the first one's and this; it may be negative."""
+    upper_us: _builtins.int
+    """It is not after the first one's and this. Not set: not after what `until_column` of the first view says."""
+    until_column: _builtins.str
+    emits_pairs: _builtins.bool
+    """False: only rows without a match come out."""
+    newest: _builtins.bool
+    """A second row is paired with the newest matching first row alone; when `strict`, with one before it."""
+    strict: _builtins.bool
+    @_builtins.property
+    def first(self) -> Global___PairSide: ...
+    @_builtins.property
+    def second(self) -> Global___PairSide: ...
+    def __init__(
+        self,
+        *,
+        column: _builtins.str = ...,
+        first: Global___PairSide | None = ...,
+        second: Global___PairSide | None = ...,
+        lower_us: _builtins.int = ...,
+        upper_us: _builtins.int | None = ...,
+        until_column: _builtins.str = ...,
+        emits_pairs: _builtins.bool = ...,
+        newest: _builtins.bool = ...,
+        strict: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_upper_us", b"_upper_us", "first", b"first", "second", b"second", "upper_us", b"upper_us"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_upper_us", b"_upper_us", "column", b"column", "emits_pairs", b"emits_pairs", "first", b"first", "lower_us", b"lower_us", "newest", b"newest", "second", b"second", "strict", b"strict", "until_column", b"until_column", "upper_us", b"upper_us"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__upper_us: _TypeAlias = _typing.Literal["upper_us"]  # noqa: Y015
+    _WhichOneofArgType__upper_us: _TypeAlias = _typing.Literal["_upper_us", b"_upper_us"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__upper_us) -> _WhichOneofReturnType__upper_us | None: ...
+
+Global___Pairs: _TypeAlias = Pairs  # noqa: Y015
+
+@_typing.final
+class PairSide(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VIEW_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    UNMATCHED_FIELD_NUMBER: _builtins.int
+    ONCE_FIELD_NUMBER: _builtins.int
+    view: _builtins.str
+    unmatched: _builtins.bool
+    """Rows without a match come out, too."""
+    once: _builtins.bool
+    """Rows with a match come out in the place of pairs, each once."""
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Columns that are equal to those of the other side in rows that match."""
+
+    def __init__(
+        self,
+        *,
+        view: _builtins.str = ...,
+        keys: _abc.Iterable[_builtins.str] | None = ...,
+        unmatched: _builtins.bool = ...,
+        once: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "once", b"once", "unmatched", b"unmatched", "view", b"view"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PairSide: _TypeAlias = PairSide  # noqa: Y015
 
 @_typing.final
 class Sessions(_message.Message):
@@ -1668,9 +1861,12 @@ class Sessions(_message.Message):
     START_COLUMN_FIELD_NUMBER: _builtins.int
     END_COLUMN_FIELD_NUMBER: _builtins.int
     KEYS_FIELD_NUMBER: _builtins.int
+    AT_START_FIELD_NUMBER: _builtins.int
     start_column: _builtins.str
     """Timestamp columns of the input."""
     end_column: _builtins.str
+    at_start: _builtins.bool
+    """A session comes out when the watermark has passed its start, not its end."""
     @_builtins.property
     def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Columns of the keys."""
@@ -1681,10 +1877,11 @@ class Sessions(_message.Message):
         start_column: _builtins.str = ...,
         end_column: _builtins.str = ...,
         keys: _abc.Iterable[_builtins.str] | None = ...,
+        at_start: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_column", b"end_column", "keys", b"keys", "start_column", b"start_column"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_start", b"at_start", "end_column", b"end_column", "keys", b"keys", "start_column", b"start_column"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -9,6 +9,7 @@ from statistics import mean, median
 
 from planner.adapt.model import Settings
 from planner.values.adapting import Order
+from simulator.nako.figures import sections, verdict
 from simulator.nako.run import Outcome, best, played
 from simulator.nako.world import drawn
 from simulator.pages import write_evaluation
@@ -22,11 +23,11 @@ WANTED_NEAR = 0.95
 
 
 def write(directory: Path, rounds: int) -> Path:
-    """Play all worlds; the page in `directory`."""
+    """Play all worlds and figures; the page in `directory`."""
     worlds = rounds * WORLDS_OF_ROUND
     say(f"{worlds} worlds of Nako")
     results = {order: results_of(order, range(worlds)) for order in Order}
-    return write_evaluation(directory / PAGE, [_head(worlds), _orders(results), _LEFT_OUT])
+    return write_evaluation(directory / PAGE, [_head(worlds), _orders(results), *sections(rounds)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,8 @@ again. Here `planner.adapt` decides [as it does](../adaptation.md#actions) in {w
 site far away; two to four queries of sources at a and b, whose merges are at the hub; links of 0.1, 0.3 or 1 MB/s, or
 none; up to four free slots at a site; states of 0 to 20 MB. The link from a to the hub carries 0.3 to 0.9 of what the
 queries need of it. One round of decisions, by each order, beside the best of all placements: the fewest moves that
-leave room on all links, and of these the cheapest. Written by `python -m simulator nako`."""
+leave room on all links, and of these the cheapest. Below, figures 5.6 to 5.9 of the source: queries that run on under
+these decisions, in the [simulator](../simulator.md). Written by `python -m simulator nako`."""
 
 
 def _orders(results: dict[Order, list[Result]]) -> str:
@@ -102,8 +104,8 @@ def _orders(results: dict[Order, list[Result]]) -> str:
     nako = [one for one in results[Order.NAKO] if one.best is not None]
     missed = sum(not one.found.healed for one in nako)
     near = sum(one.near for one in nako) / len(nako)
-    all_healed = _verdict(not missed, f"{missed} of {len(nako)} are not")
-    often_near = _verdict(near >= WANTED_NEAR, f"it is {near:.1%}")
+    all_healed = verdict(not missed, f"{missed} of {len(nako)} are not")
+    often_near = verdict(near >= WANTED_NEAR, f"it is {near:.1%}")
     return f"""## Drawn worlds
 
 {table(head, rows)}
@@ -116,13 +118,3 @@ moves that only fit together are not made.
 
 Wanted: near the best in {WANTED_NEAR:.0%} of the cases. {often_near} WASP says where an operator would go (least
 latency), Nako only which operator goes."""
-
-
-def _verdict(reached: bool, told: str) -> str:
-    return "Reached." if reached else f"Missed: {told}."
-
-
-_LEFT_OUT = """## Left out
-
-Figures 5.6 to 5.9 of the source are not run again yet. Keeping a shared operator or splitting a query off is decided by
-the same costs ([0091](../decisions/0091-the-cheapest-action-first.md)), and is not in these worlds."""

@@ -16,7 +16,8 @@ from planner.adapt.model import Group, Links, Settings
 from planner.adapt.program import Placeable, place_together
 from planner.values.links import Pair
 from simulator.wasp.fluid import ROW_BYTES, STEP_S, Load
-from simulator.wasp.run import RATE, Act, Scene, run
+from simulator.wasp.loop import Act
+from simulator.wasp.run import RATE, Scene, run
 from simulator.wasp.world import CENTRES, EDGES, SITES, Factor, World, drifting
 
 HOUR_S = 3600.0

@@ -8,13 +8,10 @@ from random import Random
 from statistics import quantiles
 
 from planner.adapt.assign import Demand, assign
-from planner.adapt.decide import decide
-from planner.adapt.memory import Memory
-from planner.adapt.model import Group, Links, Seen, Settings
-from planner.adapt.options import Option
-from planner.adapt.situation import Situation, Verdict
+from planner.adapt.model import Settings
 from planner.values.links import Pair
 from simulator.wasp.fluid import ROW_BYTES, STEP_S, Flow, Load, query
+from simulator.wasp.loop import Act, Loop
 from simulator.wasp.world import CENTRES, EDGES, Factor, World
 
 RATE = 10_000.0
@@ -23,7 +20,7 @@ RATE = 10_000.0
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What happens, and what may be done about it."""
+    """A run: queries, the world and its changes, and the settings of the planner."""
 
     load: Load
     rates: Factor
@@ -37,14 +34,6 @@ class Scene:
     """From when until when no site has a slot: no operator works."""
     drop_after_s: float | None = None
     """Rows that would wait longer before a link are dropped; None: none are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Act:
-    """Something that was done."""
-
-    at_s: float
-    option: Option
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +78,21 @@ def run(scene: Scene, seed: int) -> Outcome:
     rng = Random(seed)
     world = World.drawn(rng)
     flow = Flow(query(scene.load, EDGES, _near(world), CENTRES[0]), scene.load)
-    loop = _Loop(scene)
-    delays, settings = [], scene.settings
+    settings = scene.settings
+    loop = Loop(settings or Settings(), scene.shadow)
+    delays = []
     for step in range(int(scene.seconds / STEP_S)):
         at_s = step * STEP_S
         links = world.links(scene.links, at_s)
         rates = dict.fromkeys(EDGES, RATE * scene.rates(at_s))
-        loop.finish(flow)
+        loop.finish([flow])
         lost = scene.lost_s is not None and scene.lost_s[0] <= at_s < scene.lost_s[1]
         flow.step(rates, links, flow.operators if lost else loop.paused)
         if scene.drop_after_s is not None:
             flow.drop(rates, scene.drop_after_s)
         delays.append(flow.delay_s(links, rates))
         if settings is not None and flow.at_s % settings.interval_s < STEP_S:
-            loop.look(flow, links, settings, {} if lost else world.slots)
+            loop.look([flow], links, {} if lost else world.slots)
     operators = sum(1 for node in flow.graph.nodes if node.inputs) - 1
     ratio, dropped = flow.passed / flow.arrived, flow.dropped / flow.arrived
     return Outcome(tuple(delays), ratio, dropped, tuple(loop.acts), operators)
@@ -120,45 +110,3 @@ def _near(world: World) -> list[str]:
         chosen.append(site)
         slots[site] -= 1
     return chosen
-
-
-class _Loop:
-    """Looks, decides, and carries out."""
-
-    def __init__(self, scene: Scene) -> None:
-        self._scene = scene
-        self._memory = Memory()
-        self._before: Seen | None = None
-        self._moving: dict[Group, tuple[float, Option]] = {}
-        self.acts: list[Act] = []
-
-    @property
-    def paused(self) -> frozenset[Group]:
-        return frozenset() if self._scene.shadow else frozenset(self._moving)
-
-    def look(self, flow: Flow, links: Links, settings: Settings, slots: Mapping[str, int]) -> None:
-        before, self._before = self._before, flow.seen()
-        if before is None:
-            return
-        used: dict[str, int] = {}
-        for node in flow.graph.nodes:
-            if node.inputs:
-                used[node.site] = used.get(node.site, 0) + 1
-        free = {site: max(0, number - used.get(site, 0)) for site, number in slots.items()}
-        moving = frozenset(self._moving)
-        situation = Situation((flow.graph,), before, self._before, links, free, moving, slots)
-        found = decide(situation, self._memory, settings)
-        self._memory = found.memory
-        for one in found.decisions:
-            if one.verdict is Verdict.ACT and one.chosen is not None and not one.chosen.note:
-                self.acts.append(Act(flow.at_s, one.chosen))
-                for change in one.chosen.changes:
-                    self._moving[change.group] = (flow.at_s + one.chosen.adapt_s, one.chosen)
-
-    def finish(self, flow: Flow) -> None:
-        """Handovers whose time has come."""
-        for group, (until_s, option) in list(self._moving.items()):
-            if flow.at_s >= until_s:
-                del self._moving[group]
-                (change,) = (c for c in option.changes if c.group == group)
-                flow.place(group, change.after, len(self.acts))

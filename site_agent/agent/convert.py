@@ -13,6 +13,7 @@ from contract.splits import parts_from_proto
 from contract.tasks import READ_FROM_BACK, STAGE_KINDS_BACK, TASK_STATES, ReadFrom
 from planner.values.adapting import Degrade, Degrading
 from planner.values.names import INPUT_VIEW
+from planner.values.pairs import PairSide
 from selat.v1 import common_pb2, site_pb2
 from site_agent.agent.disk_use import DiskUse
 from site_agent.agent.memory import MemoryUse
@@ -28,6 +29,8 @@ from site_agent.tasks.spec import (
     HandOver,
     InputSpec,
     JoinSpec,
+    NeighbourSpec,
+    PairSpec,
     RangeSpec,
     RelationSpec,
     ResultsLimit,
@@ -36,6 +39,7 @@ from site_agent.tasks.spec import (
     SessionSpec,
     TakeOver,
     TaskSpec,
+    TotalsSpec,
     ViewSpec,
     WindowSpec,
 )
@@ -206,6 +210,7 @@ def _inputs(messages: Iterable[site_pb2.ChannelInput]) -> tuple[InputSpec, ...]:
             event_delay_us=m.event_delay_us,
             bins=tuple(range(m.first_bin, m.first_bin + m.bins)),
             from_epoch=m.from_epoch,
+            behind_us=m.behind_us,
         )
         for m in messages
     )
@@ -215,7 +220,13 @@ def _window(message: site_pb2.MergeSpec) -> WindowSpec:
     views = tuple(ViewSpec(v.view, v.combine_sql, v.required) for v in message.views)
     return WindowSpec(
         column=(
-            message.shifted.column or message.pane_column or message.sessions.start_column or message.window_column
+            message.shifted.column
+            or message.pane_column
+            or message.sessions.start_column
+            or message.pairs.column
+            or message.totals.column
+            or message.neighbours.column
+            or message.window_column
         ),
         length_us=message.window_us,
         slide_us=message.slide_us or message.window_us,
@@ -228,8 +239,42 @@ def _window(message: site_pb2.MergeSpec) -> WindowSpec:
         cumulates=message.shifted.cumulates,
         months=message.shifted.months,
         sessions=(
-            SessionSpec(message.sessions.end_column, tuple(message.sessions.keys))
+            SessionSpec(message.sessions.end_column, tuple(message.sessions.keys), message.sessions.at_start)
             if message.HasField("sessions")
             else None
         ),
+        pairs=_pairs(message.pairs) if message.HasField("pairs") else None,
+        totals=_totals(message.totals) if message.HasField("totals") else None,
+        neighbours=_neighbours(message.neighbours) if message.HasField("neighbours") else None,
     )
+
+
+def _neighbours(message: site_pb2.Neighbours) -> NeighbourSpec:
+    within_us = message.within_us if message.HasField("within_us") else None
+    return NeighbourSpec(tuple(message.keys), message.rows, within_us)
+
+
+def _totals(message: site_pb2.Totals) -> TotalsSpec:
+    return TotalsSpec(
+        tuple(message.keys),
+        compares=message.compares,
+        ttl_us=message.ttl_us if message.HasField("ttl_us") else None,
+        ends=message.ends_column,
+    )
+
+
+def _pairs(message: site_pb2.Pairs) -> PairSpec:
+    return PairSpec(
+        first=_pair_side(message.first),
+        second=_pair_side(message.second),
+        lower_us=message.lower_us,
+        upper_us=message.upper_us if message.HasField("upper_us") else None,
+        until=message.until_column,
+        emits_pairs=message.emits_pairs,
+        newest=message.newest,
+        strict=message.strict,
+    )
+
+
+def _pair_side(message: site_pb2.PairSide) -> PairSide:
+    return PairSide(message.view, tuple(message.keys), message.unmatched, message.once)

@@ -23,6 +23,12 @@ class Consumers:
         cursors = {name: self.cursors.get(name, self.first_epoch) for name in sorted(set(names))}
         return replace(self, cursors=cursors, past_end=self.past_end & cursors.keys()).advanced()
 
+    def renewed(self, name: str) -> Consumers:
+        """`name` needs every epoch that is kept, whatever it has acknowledged. Unknown names change nothing."""
+        if name not in self.cursors:
+            return self
+        return replace(self, cursors={**self.cursors, name: self.first_epoch}, past_end=self.past_end - {name})
+
     def passed_end(self, name: str) -> Consumers:
         """`name` has all that the channel will ever have. Unknown names change nothing."""
         return replace(self, past_end=self.past_end | {name}) if name in self.cursors else self

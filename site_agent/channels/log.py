@@ -259,6 +259,11 @@ class ChannelLog:
                 )
             self._change_consumers(self.readers.stored.acknowledge(consumer, epoch), durable=False)
 
+    def retain_again(self, consumer: str) -> None:
+        """Keep for this consumer all epochs that there are, though it has acknowledged some of them. Durable."""
+        with self._writing:
+            self._change_consumers(self.readers.stored.renewed(consumer), durable=True)
+
     def passed_end(self, consumer: str) -> None:
         """This consumer has every epoch of the channel, which has ended, and knows that it has. Durable."""
         with self._writing:

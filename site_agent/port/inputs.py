@@ -29,6 +29,12 @@ class PortInput:
     """Rows come with the column `_bin`, where their bins are known."""
     from_epoch: int = 0
     """The first epoch that the channel ever has, because it continues another one."""
+    behind_us: int = 0
+    """The event times of its later rows may be so much before its watermark."""
+
+    def watermark_us(self, standing: Standing) -> int | None:
+        """Return before which instant no event time of a later row is, by what the channel says."""
+        return None if standing.watermark_us is None else standing.watermark_us - self.behind_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +90,8 @@ class InputState:
 
     def hear(self, standing: Standing) -> None:
         """Adopt the channel's standing before the epoch at the cursor; without a watermark, the previous one holds."""
-        watermark_us = self.says.watermark_us if standing.watermark_us is None else standing.watermark_us
-        self.says = InputWatermark(watermark_us, standing.idle)
+        said_us = self.source.watermark_us(standing)
+        self.says = InputWatermark(self.says.watermark_us if said_us is None else said_us, standing.idle)
         self.unheard = False
         if self.joining:
             self._joined_at(standing.watermark_us)
@@ -150,7 +156,8 @@ class InputState:
         standing = self.log.standing
         if self.unheard or standing is None or self.log.end is not None or standing.idle or self.says.idle:
             return None
-        return InputWatermark(self.says.watermark_us if standing.watermark_us is None else standing.watermark_us)
+        said_us = self.source.watermark_us(standing)
+        return InputWatermark(self.says.watermark_us if said_us is None else said_us)
 
     def heard(self) -> InputWatermark:
         """What the channel says: an idle channel that has epochs to take is not idle any more."""
@@ -190,7 +197,7 @@ def pick_epochs(states: Iterable[InputState], *, max_bytes: int, before: Mapping
         picks.append(Pick(state, manifest.epoch))
         size_bytes += manifest.raw_bytes
         cursors[id(state)] += 1
-        said[id(state)] = manifest.watermark_us
+        said[id(state)] = state.source.watermark_us(manifest.standing)
         if cursors[id(state)] >= min(ends[id(state)], state.log.next_epoch):
             waiting.remove(state)
     return picks

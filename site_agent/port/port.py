@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
+from contract.tasks import ReadFrom
 from site_agent.base.errors import CorruptEpochError
 from site_agent.base.waiting import first_of
 from site_agent.channels.codec import BIN_COLUMN, decode_part
@@ -446,15 +447,10 @@ def _waiting_rows(state: InputState) -> int:
 
 
 def _successor_of(source: PortInput, end: EndMark) -> PortInput:
+    """Return what is read like the source, from the first epoch of the channel that continues it on."""
     site = end.successor_site or source.site
-    return PortInput(
-        end.successor_channel,
-        site,
-        source.view,
-        bins=source.bins,
-        with_bins=source.with_bins,
-        from_epoch=end.next_epoch,
-    )
+    own = replace(source, read_from=ReadFrom.OWN, event_delay_us=0)
+    return replace(own, channel=end.successor_channel, site=site, from_epoch=end.next_epoch)
 
 
 def _at_end(state: InputState, picks: Sequence[Pick]) -> bool:

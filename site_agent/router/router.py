@@ -140,6 +140,9 @@ class Router:
             finally:
                 self._joining = None
             if from_site == self.site:
+                if not joined.by_name[reader].cursor:
+                    # Other readers here may have acknowledged epochs that another site still has the log keep.
+                    await self.offload.run(log.retain_again, self.site)
                 self._say_awaited(log)
             elif channel not in self._pulls:
                 await self._start_pull(log, joined)
@@ -292,9 +295,11 @@ class Router:
 
     def _pass_on(self, log: ChannelLog, readers: Readers) -> None:
         """Tell the log, and the producer of a copy, which epochs no reader here needs."""
-        needed = readers.needed_here()
-        if needed:
-            log.acknowledge(self.site, needed - 1)
+        with self._changing:
+            # A reader may have joined since.
+            needed = self._readers.get(log.id, readers).needed_here()
+            if needed:
+                log.acknowledge(self.site, needed - 1)
         if log.id in self._pulls:
             self._pulls[log.id].acknowledge()
         elif readers.from_site == self.site:

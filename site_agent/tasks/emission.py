@@ -46,10 +46,17 @@ class Emission:
 
     def with_range(self, rows: int, size_bytes: int, result: EpochResult | None) -> Emission:
         """Return this with the output of one more range of the windows' groups added."""
-        found = result.operators if result is not None else ()
-        together = _added(self.operators, found)
-        computed = self.computed or result is not None
-        return Emission(self.rows + rows, self.size_bytes + size_bytes, together, computed)
+        operators = result.operators if result is not None else ()
+        return self.plus(Emission(rows, size_bytes, operators, result is not None))
+
+    def plus(self, other: Emission) -> Emission:
+        """Return this with the output of another step added."""
+        return Emission(
+            self.rows + other.rows,
+            self.size_bytes + other.size_bytes,
+            _added(self.operators, other.operators),
+            self.computed or other.computed,
+        )
 
 
 def age(totals: Totals) -> tuple[int, int, int]:

@@ -82,7 +82,9 @@ class GatheringTask(PortTask):
 
     def _port_input(self, i: InputSpec) -> PortInput:
         by_bins = self._window.by_bins
-        return PortInput(i.channel, i.site, i.view, i.read_from, i.event_delay_us, i.bins, by_bins, i.from_epoch)
+        return PortInput(
+            i.channel, i.site, i.view, i.read_from, i.event_delay_us, i.bins, by_bins, i.from_epoch, i.behind_us
+        )
 
     async def _next(self) -> PortBatch | None:
         """Return the next batch; None when a checkpoint is due first, as sources may wait for what it acknowledges,
@@ -113,7 +115,7 @@ class GatheringTask(PortTask):
         self._checkpoint = saved.checkpoint
         self._succession = self._checkpoint.succession
         emitted = Emitted.from_manifest(self._last_manifest)
-        if self._window.sessions is None:
+        if not self._window.takes_again:
             closed = [c for c in (self._checkpoint.closed_us, emitted.closed_us) if c is not None]
             self._state.open.advance(max(closed, default=None))
         else:
@@ -130,8 +132,8 @@ class GatheringTask(PortTask):
         self._port.restore(restored.cursors, restored.ended, watermark_us=reached_us)
 
     async def _has_retaken(self, cursors: Mapping[str, int]) -> bool:
-        """Return whether all that was read before a crash is read again, where that matters. The sessions that were out
-        then are out from the moment on when it is."""
+        """Return whether all that was read before a crash is read again, where that matters. What was out then is out
+        from the moment on when it is."""
         retaken = self._retaken
         if retaken.watermark_us is None:
             return True
@@ -165,7 +167,7 @@ class GatheringTask(PortTask):
         """Rows that were counted before a crash come again after it."""
         late_us = self._retaken.late_us(origin, self._state.open.closed_us)
         dropped = self._state.open.add(origin.view, table, late_us=late_us)
-        if dropped and self._window.sessions is not None:
+        if dropped and self._window.takes_again:
             self._retaken.note(origin, late_us)
         begins = self._context.progress.starts_at_us is not None
         if begins or not self._counts_late or not self._tells_late(origin):

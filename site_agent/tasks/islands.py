@@ -33,7 +33,7 @@ def islands_of(rows: pa.Table, column: str, spec: SessionSpec) -> Islands:
     starts, ends = instants(rows, column), instants(rows, spec.end)
     if not len(starts):
         return Islands(starts, ends)
-    keys = _numbered([rows.column(key) for key in spec.keys], len(starts))
+    keys = numbered([rows.column(key) for key in spec.keys], len(starts))
     order = np.lexsort((starts, keys))
     keys, begun, ended = keys[order], starts[order], ends[order]
     # Keys come in order, so the farthest end of a key so far is the greatest of key and place of the end.
@@ -56,16 +56,19 @@ def instants(rows: pa.Table, column: str) -> Instants:
 
 def with_islands(rows: pa.Table, islands: Islands, column: str, spec: SessionSpec) -> pa.Table:
     """Return the rows with the starts and ends of their islands in the place of their own."""
-    for name, values in ((column, islands.starts), (spec.end, islands.ends)):
-        place = rows.schema.get_field_index(name)
-        field = rows.schema.field(place)
-        rows = rows.set_column(place, field, pa.array(values).cast(_MICROSECONDS).cast(field.type))
-    return rows
+    return with_instants(with_instants(rows, column, islands.starts), spec.end, islands.ends)
 
 
-def of_keys(rows: pa.Table, some: pa.Table, spec: SessionSpec) -> npt.NDArray[np.bool_]:
+def with_instants(rows: pa.Table, name: str, values: Instants) -> pa.Table:
+    """Return the rows with these instants, in microseconds, in the place of a column's."""
+    place = rows.schema.get_field_index(name)
+    field = rows.schema.field(place)
+    return rows.set_column(place, field, pa.array(values).cast(_MICROSECONDS).cast(field.type))
+
+
+def of_keys(rows: pa.Table, some: pa.Table, keys: Sequence[str]) -> npt.NDArray[np.bool_]:
     """Return which rows may have the key of one of `some`: for certain those that have one."""
-    key = next((name for name in spec.keys if _has_plain_values(rows, name)), None)
+    key = next((name for name in keys if _has_plain_values(rows, name)), None)
     if key is None:
         return np.full(rows.num_rows, fill_value=some.num_rows > 0)
     values = some.column(key).combine_chunks()
@@ -77,7 +80,7 @@ def _has_plain_values(rows: pa.Table, name: str) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _numbered(keys: Sequence[pa.ChunkedArray], rows: int) -> Instants:
+def numbered(keys: Sequence[pa.ChunkedArray], rows: int) -> Instants:
     """Return a number for each row, which is that of another row if all keys are equal; NULL is equal to NULL."""
     numbers = np.zeros(rows, np.int64)
     for key in keys:

@@ -20,6 +20,7 @@ from contract.handover import HandoverReport
 from contract.tasks import TaskState
 from contract.times import to_us
 from machine.faults import reached
+from planner.values.flags import flags_of
 from site_agent.base.faults import FaultPoint
 from site_agent.base.json import Json
 from site_agent.channels.manifest import END_OF_TIME_US, EpochManifest, LateEpochs
@@ -48,6 +49,8 @@ class MergeTask(GatheringTask):
         super().__init__(context, window, waits_for_idle=waits_for_idle, beside=beside)
         self._beside = frozenset(beside)
         self._handing = HandingOver(context, window, self._interrupt)
+        self._stops_at_us: int | None = None
+        """The watermark of the step that is being taken on the way to the port's; None: it is the last one."""
 
     async def set_handover(self, hand_over: HandOver | None, take_over: TakeOver | None) -> None:
         """Returns once the task has taken this over: what it has begun for a successor by then is done."""
@@ -162,16 +165,30 @@ class MergeTask(GatheringTask):
         return standing is not None and standing.idle
 
     async def _emit(self, batch: PortBatch) -> Emission:
-        await self._state.know_bins(batch.watermark_us)
+        *before, last_us = await self._context.in_thread(partial(self._state.open.steps, batch.watermark_us))
+        emission = Emission()
+        for watermark_us in before:
+            self._stops_at_us = watermark_us
+            emission = emission.plus(await self._emit_step(watermark_us, batch.cursors, idle=False))
+            await self._state.compact()
+        self._stops_at_us = None
+        return emission.plus(await self._emit_step(last_us, batch.cursors, idle=batch.idle))
+
+    def _watermark_us(self) -> int | None:
+        """Return that of the step between steps: to a restarted task, the port's is news then, and it goes on."""
+        return super()._watermark_us() if self._stops_at_us is None else self._stops_at_us
+
+    async def _emit_step(self, watermark_us: int | None, cursors: Mapping[str, int], *, idle: bool) -> Emission:
+        await self._state.know_bins(watermark_us)
         # Results that need the groups of all ranges are published in a single epoch.
-        ranges = self._state.ranges(batch.watermark_us) if not self._window.ranges else (ALL_BINS,)
-        closing = None if batch.watermark_us is None else Closing(batch.watermark_us, batch.idle)
+        ranges = self._state.ranges(watermark_us) if not self._window.ranges else (ALL_BINS,)
+        closing = None if watermark_us is None else Closing(watermark_us, idle)
         if len(ranges) == 1 or closing is None:
-            return await self._close(batch.watermark_us, ranges, batch.cursors, idle=batch.idle)
+            return await self._close(watermark_us, ranges, cursors, idle=idle)
         # What is stored now is what the windows are made of: after a crash, the ranges that are left are made of it.
-        await self._save_checkpoint(batch.cursors, closing)
+        await self._save_checkpoint(cursors, closing)
         reached(FaultPoint.CLOSING_STORED)
-        return await self._close_ranges(ranges, batch.cursors, closing)
+        return await self._close_ranges(ranges, cursors, closing)
 
     def _unfinished(self) -> Closing | None:
         """The windows of which a crash has left some ranges of groups."""
@@ -276,4 +293,5 @@ class MergeTask(GatheringTask):
     def _columns(self) -> dict[str, tuple[Field, ...]]:
         """Of the views whose rows wait."""
         columns: dict[str, tuple[Field, ...]] = dict.fromkeys(sorted(self._views), ())
-        return columns | {i.view: i.columns for i in self._context.spec.inputs if i.view in self._views}
+        flags = tuple(Field(name, type_) for name, type_ in flags_of(self._window).items())
+        return columns | {i.view: (*i.columns, *flags) for i in self._context.spec.inputs if i.view in self._views}

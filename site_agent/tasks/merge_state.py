@@ -26,6 +26,7 @@ from site_agent.state.stored import StoredRows
 from site_agent.tasks.checkpoint import Checkpoint, CheckpointStore, SavedState
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.spec import ViewSpec, WindowSpec
+from site_agent.tasks.versions import views_of
 from site_agent.tasks.views import OpenViews
 from site_agent.tasks.windows import OpenWindows
 
@@ -64,7 +65,7 @@ class MergeState:
         self._patience = dict.fromkeys((view.name for view in window.views), 0)
         self._tried: dict[str, dict[int, int]] = {view.name: {} for view in window.views}
         self._opened = opened or self._of_runs
-        self.open = OpenViews(window)
+        self.open = views_of(window)
 
     @property
     def memory(self) -> StateMemory:
@@ -82,9 +83,9 @@ class MergeState:
         return saved
 
     def _of_runs(self, saved: SavedState) -> OpenViews:
-        views = OpenViews(self._window, closed_us=saved.checkpoint.closed_us, runs=saved.runs)
-        # Those of sessions are looked at every second, wherever they end.
-        if self._window.sessions is not None and views.size_bytes <= self.memory.limit_bytes // 2:
+        views = views_of(self._window, closed_us=saved.checkpoint.closed_us, runs=saved.runs)
+        # Rows of sessions and pairs are looked at every second.
+        if self._window.takes_again and views.size_bytes <= self.memory.limit_bytes // 2:
             views.cache()
         return views
 
@@ -194,6 +195,16 @@ class MergeState:
             for first in range(0, rows.num_rows, at_once)
         ]
         windows.replace_fresh(pa.concat_tables(parts, promote_options="permissive"))
+
+    async def compact(self) -> None:
+        """Combine the rows of cells that are out, where no checkpoint has stored them.
+
+        Raises:
+            EngineError: rows cannot be combined.
+        """
+        for view in self._window.views:
+            if view.combine_sql:
+                await self._compact(view, self.open.windows[view.name])
 
     async def _compact(self, view: ViewSpec, windows: OpenWindows) -> None:
         """Combine the rows that no checkpoint has stored, if the first range of them shows that it helps."""

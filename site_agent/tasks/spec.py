@@ -12,6 +12,7 @@ from planner.graph.clientplan import ClientPlan
 from planner.relations.catalog import is_arrival
 from planner.values.adapting import Degrading
 from planner.values.months import begins_us, ends_us
+from planner.values.pairs import PairSide
 from planner.values.stages import StageKind
 from site_agent.channels.manifest import Fork
 from site_agent.channels.pace import QueryReaders
@@ -52,6 +53,8 @@ class InputSpec:
     """The bins of whose rows it is; empty: all rows, in bins or not."""
     from_epoch: int = 0
     """The first epoch that the channel ever has, because it continues another one."""
+    behind_us: int = 0
+    """The event times of its later rows may be so much before its watermark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,53 @@ class SessionSpec:
 
     end: str
     keys: tuple[str, ...]
+    at_start: bool = False
+    """A session comes out when the watermark has passed its start, not its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairSpec:
+    """Says which rows of two views are pairs: `first + lower_us <= second <= upper`, by their event times."""
+
+    first: PairSide
+    second: PairSide
+    lower_us: int
+    """It may be negative."""
+    upper_us: int | None
+    """So long after the first; None: `until` says it."""
+    until: str = ""
+    """A column of the first view: an instant, or NULL."""
+    emits_pairs: bool = True
+    """False: only rows without a match come out."""
+    newest: bool = False
+    """A second row is paired with the newest matching first row alone."""
+    strict: bool = False
+    """With `newest`, a first row of the same instant does not match."""
+
+
+@dataclass(frozen=True, slots=True)
+class TotalsSpec:
+    """Says by which columns rows are added up, whose windows are cells of time."""
+
+    keys: tuple[str, ...]
+    compares: bool = False
+    """The results of a cell depend on those of the cell before."""
+    ttl_us: int | None = None
+    """A key without rows for so long begins anew; None: never. Rows then say the first cell that they are of, too."""
+    ends: str = ""
+    """The column of the instant from which on no more rows of a key come; empty: there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourSpec:
+    """Says which rows before a row are needed beside it, by their event times."""
+
+    keys: tuple[str, ...]
+    """Columns that are equal."""
+    rows: int
+    """So many of them."""
+    within_us: int | None = None
+    """Those of so long before; None: `rows` alone are needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +161,23 @@ class WindowSpec:
     sessions: SessionSpec | None = None
     """None: rows are of windows. Else a row is of a session that begins at `column`, and that may be part of a longer
     one; `length_us` is the gap, or stands for gaps that differ."""
+    pairs: PairSpec | None = None
+    """Set where rows are of no windows but come out in pairs; `column` has their event times."""
+
+    totals: TotalsSpec | None = None
+    """Set where rows are added up by key."""
+    neighbours: NeighbourSpec | None = None
+    """Set where rows come out at their event times, in `column`, each beside those before it."""
+
+    @property
+    def takes_again(self) -> bool:
+        """Return whether rows are taken again after a crash whose window, or instant, is out."""
+        return self._at_instants or self.totals is not None
+
+    @property
+    def _at_instants(self) -> bool:
+        """Return whether what comes out does so at instants of its own, not with a window."""
+        return self.sessions is not None or self.pairs is not None or self.neighbours is not None
 
     @property
     def pane_us(self) -> int:
@@ -118,8 +185,8 @@ class WindowSpec:
         return gcd(self.length_us, self.slide_us)
 
     def next_start_us(self, instant_us: int) -> int:
-        """The start of the first window that begins after an instant; sessions may begin at any."""
-        if self.sessions is not None:
+        """The start of the first window that begins after an instant; sessions and rows of pairs may begin at any."""
+        if self._at_instants:
             return instant_us + 1
         if self.months:
             return ends_us(instant_us, self.months)
@@ -134,15 +201,15 @@ class WindowSpec:
 
     def first_open_us(self, watermark_us: int) -> int:
         """The start of the first window that a watermark does not end."""
-        if self.sessions is not None:
+        if self._at_instants:
             return watermark_us
         if self.months:
             return self.last_end_us(watermark_us)
         return self.start_us(self.last_end_us(watermark_us) + self.slide_us)
 
     def last_end_us(self, watermark_us: int) -> int:
-        """The end of the last window that a watermark ends; of sessions, those that end before it are out."""
-        if self.sessions is not None:
+        """The end of the last window that a watermark ends; of sessions and pairs, those before it are out."""
+        if self._at_instants:
             return watermark_us
         if self.months:
             return begins_us(watermark_us, self.months)

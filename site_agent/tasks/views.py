@@ -11,8 +11,12 @@ from site_agent.engine import ArrowScan, EmptyScan, Field, Scan
 from site_agent.state.runs import RunFile, RunName
 from site_agent.state.segments import ALL_BINS
 from site_agent.state.stored import Alive
+from site_agent.tasks.neighbours import OpenNeighbours
+from site_agent.tasks.pairrows import OpenRows
 from site_agent.tasks.sessions import OpenSessions
 from site_agent.tasks.spec import WindowSpec
+from site_agent.tasks.totals import OpenTotals
+from site_agent.tasks.versionrows import OpenVersionRows
 from site_agent.tasks.windows import OpenWindows
 
 Rows = Mapping[str, pa.Table]
@@ -83,7 +87,7 @@ class OpenViews:
             windows.begin_at(start_us)
 
     def add(self, view: str, table: pa.Table, *, late_us: int | None = None) -> int:
-        """Take rows in; those of windows already emitted are dropped, of sessions those that begin before `late_us`.
+        """Take rows in; those of windows already emitted are dropped; where there are none, those before `late_us`.
 
         Returns:
             How many were dropped.
@@ -96,6 +100,10 @@ class OpenViews:
     def crosses_boundary(self, watermark_us: int | None) -> bool:
         """Whether moving the watermark there ends at least one window, with rows or without."""
         return next(iter(self.windows.values())).crosses_boundary(watermark_us)
+
+    def steps(self, watermark_us: int | None) -> list[int | None]:
+        """Return the watermarks at which to stop on the way to one. Raises DamagedStateError."""
+        return next(iter(self.windows.values())).steps(watermark_us)
 
     def ends_by(self, watermark_us: int | None) -> int:
         """How many rows may be of windows that end at or before the watermark and are not closed; never too few."""
@@ -126,6 +134,12 @@ class OpenViews:
 
 def kind_of(spec: WindowSpec) -> type[OpenWindows]:
     """Return what holds the rows of a view."""
+    if spec.pairs is not None:
+        return OpenVersionRows if spec.pairs.newest else OpenRows
+    if spec.totals is not None:
+        return OpenTotals
+    if spec.neighbours is not None:
+        return OpenNeighbours
     return OpenWindows if spec.sessions is None else OpenSessions
 
 

@@ -115,9 +115,7 @@ class OpenWindows:
 
     def ends_by(self, watermark_us: int | None) -> int:
         """How many rows may be of windows that end at or before the watermark and are not closed; never too few."""
-        wanted = self._due(watermark_us, ALL_BINS)
-        fresh_rows: int = sum(fresh.table.num_rows for fresh in self._fresh if wanted(fresh.extent))
-        return fresh_rows + sum(run.rows(wanted) for run in self.runs)
+        return self._rows_of(self._due(watermark_us, ALL_BINS))
 
     def has_bins(self, watermark_us: int | None) -> bool:
         """Whether the bin of each row is known that may be of windows that the watermark ends."""
@@ -168,10 +166,18 @@ class OpenWindows:
                 run.cached = self._still_open(cached).combine_chunks()
 
     def crosses_boundary(self, watermark_us: int | None) -> bool:
-        """Whether moving the watermark there ends at least one window, with rows or without."""
+        """Whether moving the watermark there may let results out: it ends at least one window, with rows or without."""
         if watermark_us is None:
             return False
-        return self.closed_us is None or self._spec.last_end_us(watermark_us) > self._spec.last_end_us(self.closed_us)
+        return self.closed_us is None or self._boundary(watermark_us) > self._boundary(self.closed_us)
+
+    def _boundary(self, watermark_us: int) -> int:
+        """Return what grows when the watermark lets results out."""
+        return self._spec.last_end_us(watermark_us)
+
+    def steps(self, watermark_us: int | None) -> list[int | None]:
+        """Return the watermarks at which to stop on the way to one, the last of them."""
+        return [watermark_us]
 
     def grouped(self, rows: pa.Table) -> pa.Table:
         """The rows as the combining SQL takes them together."""
@@ -244,6 +250,11 @@ class OpenWindows:
             if self._spec.by_bins and BIN_COLUMN not in rows.column_names:
                 rows = rows.append_column(BIN_COLUMN, pa.repeat(pa.scalar(NO_BIN, pa.int64()), rows.num_rows))
             self._fresh.append(_Fresh(rows, extent_of(rows, self._spec.column), rows.get_total_buffer_size()))
+
+    def _rows_of(self, wanted: Callable[[Extent], bool]) -> int:
+        """Return how many rows the tables and segments have that are wanted."""
+        fresh_rows: int = sum(fresh.table.num_rows for fresh in self._fresh if wanted(fresh.extent))
+        return fresh_rows + sum(run.rows(wanted) for run in self.runs)
 
     def _due(self, watermark_us: int | None, bins: range) -> Callable[[Extent], bool]:
         """Whether rows may be of these bins, and of windows that end by the watermark and are not closed."""

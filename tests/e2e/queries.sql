@@ -603,3 +603,243 @@ WITH u AS (SELECT ts, product, 1 AS one, id FROM orders WHERE quantity = 1 UNION
 (SELECT u.*, CASE WHEN ts - lag(ts) OVER (PARTITION BY product ORDER BY ts, one, u.id) <= INTERVAL 1 SECOND THEN 0 ELSE 1 END AS b FROM u
 JOIN products AS p USING (product)), i AS (SELECT *, sum(b) OVER (PARTITION BY product ORDER BY ts, one, id) AS session FROM b) SELECT
 min(ts) AS s, max(ts) + INTERVAL 1 SECOND AS e, product, sum(one) AS n FROM i GROUP BY product, session
+
+-- name: pairs_within_an_interval
+SELECT a.id, p.id AS parcel, p.fee, p.ts FROM orders a JOIN parcels p ON a.product = p.product AND p.fee > 4.5 AND a.quantity > 6 AND p.ts
+BETWEEN a.ts - INTERVAL '1 second' AND a.ts + INTERVAL '3 seconds' WHERE a.id <> p.id
+-- oracle
+SELECT a.id, p.id AS parcel, p.fee, p.ts FROM orders a JOIN parcels p ON a.product = p.product AND p.fee > 4.5 AND a.quantity > 6 AND p.ts
+BETWEEN a.ts - INTERVAL '1 second' AND a.ts + INTERVAL '3 seconds' WHERE a.id <> p.id
+
+-- name: rows_without_a_match_until_an_instant_of_their_own
+SELECT o.id, o.until, p.id AS parcel FROM parcels p RIGHT JOIN (SELECT id, product, ts, ts + CASE WHEN quantity > 3 THEN INTERVAL '2 seconds' ELSE INTERVAL
+'500 milliseconds' END AS until FROM orders WHERE express) AS o ON o.product = p.product AND p.ts > o.ts AND p.ts <= o.until AND p.fee < 2
+-- oracle
+SELECT o.id, o.until, p.id AS parcel FROM parcels p RIGHT JOIN (SELECT id, product, ts, ts + CASE WHEN quantity > 3 THEN INTERVAL '2 seconds' ELSE INTERVAL
+'500 milliseconds' END AS until FROM orders WHERE express) AS o ON o.product = p.product AND p.ts > o.ts AND p.ts <= o.until AND p.fee < 2
+
+-- name: full_join_within_an_interval
+SELECT a.id, b.id AS other FROM (SELECT * FROM orders WHERE quantity > 6) AS a FULL JOIN (SELECT * FROM parcels WHERE fee < 1) AS b ON a.product =
+b.product AND a.fee > b.fee AND a.ts BETWEEN b.ts AND b.ts + INTERVAL '1 second'
+-- oracle
+SELECT a.id, b.id AS other FROM (SELECT * FROM orders WHERE quantity > 6) AS a FULL JOIN (SELECT * FROM parcels WHERE fee < 1) AS b ON a.product =
+b.product AND a.fee > b.fee AND a.ts BETWEEN b.ts AND b.ts + INTERVAL '1 second'
+
+-- name: rows_with_a_match_within_an_interval
+SELECT id, product FROM orders o WHERE EXISTS (SELECT 1 FROM parcels p WHERE p.product = o.product AND p.ts BETWEEN o.ts - INTERVAL '2 seconds' AND o.ts
++ INTERVAL '2 seconds' AND p.fee > o.fee) AND price > 20
+-- oracle
+SELECT id, product FROM orders o WHERE EXISTS (SELECT 1 FROM parcels p WHERE p.product = o.product AND p.ts BETWEEN o.ts - INTERVAL '2 seconds' AND o.ts
++ INTERVAL '2 seconds' AND p.fee > o.fee) AND price > 20
+
+-- name: rows_without_a_match_within_an_interval
+SELECT o.id, o.ts FROM orders o ANTI JOIN parcels p ON p.product = o.product AND p.ts >= o.ts AND p.ts < o.ts + INTERVAL '5 seconds' AND p.fee > o.fee
+-- oracle
+SELECT o.id, o.ts FROM orders o ANTI JOIN parcels p ON p.product = o.product AND p.ts >= o.ts AND p.ts < o.ts + INTERVAL '5 seconds' AND p.fee > o.fee
+
+-- name: groups_of_pairs
+SELECT window(p.ts, '10 seconds').start AS s, o.product, count(*) AS n, max(p.fee) AS most, count(DISTINCT o.site) AS sites FROM orders o JOIN parcels p
+ON p.product = o.product AND p.ts BETWEEN o.ts AND o.ts + INTERVAL '1 second' JOIN products c ON c.product = p.product GROUP BY window(p.ts, '10 seconds'), o.product HAVING count(*) > 1
+-- oracle
+SELECT w(p.ts, 10) AS s, o.product, count(*) AS n, max(p.fee) AS most, count(DISTINCT o.site) AS sites FROM orders o JOIN parcels p
+ON p.product = o.product AND p.ts BETWEEN o.ts AND o.ts + INTERVAL '1 second' JOIN products c ON c.product = p.product GROUP BY 1, 2 HAVING count(*) > 1
+
+-- name: three_streams_within_intervals
+SELECT o.id, p.id AS parcel, b.id AS next FROM orders o JOIN parcels p ON p.product = o.product AND o.quantity = 1 AND p.ts BETWEEN o.ts AND o.ts + INTERVAL
+'2 seconds' LEFT JOIN orders b ON b.product = p.product AND b.express AND b.ts > p.ts AND b.ts <= p.ts + INTERVAL '200 milliseconds'
+-- oracle
+SELECT o.id, p.id AS parcel, b.id AS next FROM orders o JOIN parcels p ON p.product = o.product AND o.quantity = 1 AND p.ts BETWEEN o.ts AND o.ts + INTERVAL
+'2 seconds' LEFT JOIN orders b ON b.product = p.product AND b.express AND b.ts > p.ts AND b.ts <= p.ts + INTERVAL '200 milliseconds'
+
+-- name: best_match_of_each_row
+SELECT o.id, o.until, p.id AS parcel, p.fee FROM parcels p JOIN (SELECT id, product, ts, ts + INTERVAL '3 seconds' * quantity AS until FROM orders WHERE express)
+AS o ON o.product = p.product AND p.ts BETWEEN o.ts AND o.until QUALIFY row_number() OVER (PARTITION BY o.id, o.until ORDER BY p.fee DESC NULLS LAST, p.id) = 1
+-- oracle
+SELECT o.id, o.until, p.id AS parcel, p.fee FROM parcels p JOIN (SELECT id, product, ts, ts + INTERVAL '3 seconds' * quantity AS until FROM orders WHERE express)
+AS o ON o.product = p.product AND p.ts BETWEEN o.ts AND o.until QUALIFY row_number() OVER (PARTITION BY o.id, o.until ORDER BY p.fee DESC NULLS LAST, p.id) = 1
+
+-- name: first_rows_of_a_window
+SELECT window(ts, '10 seconds').end AS e, id, product, price FROM orders QUALIFY rank() OVER (PARTITION BY window(ts, '10 seconds'), product ORDER BY price DESC NULLS LAST) <= 2
+-- oracle
+SELECT w(ts, 10) + INTERVAL 10 SECOND AS e, id, product, price FROM orders QUALIFY rank() OVER (PARTITION BY w(ts, 10), product ORDER BY price DESC NULLS LAST) <= 2
+
+-- name: first_of_joined_rows
+SELECT window(o.ts, '10 seconds').start AS s, o.product, o.id, p.id AS parcel FROM orders o LEFT JOIN parcels p ON p.product = o.product AND p.fee > 4.5
+AND window(o.ts, '10 seconds') = window(p.ts, '10 seconds') QUALIFY row_number() OVER (PARTITION BY window(o.ts, '10 seconds'), o.product ORDER BY o.price DESC NULLS LAST,
+o.id, p.id) <= 2
+-- oracle
+SELECT w(o.ts, 10) AS s, o.product, o.id, p.id AS parcel FROM orders o LEFT JOIN parcels p ON p.product = o.product AND p.fee > 4.5
+AND w(o.ts, 10) = w(p.ts, 10) QUALIFY row_number() OVER (PARTITION BY w(o.ts, 10), o.product ORDER BY o.price DESC NULLS LAST, o.id, p.id NULLS FIRST) <= 2
+
+-- name: groups_by_instants
+SELECT ts, count(*) AS n, min(id) AS first FROM orders WHERE quantity > 4 GROUP BY ts
+-- oracle
+SELECT ts, count(*) AS n, min(id) AS first FROM orders WHERE quantity > 4 GROUP BY 1
+
+-- name: first_row_of_each_chain
+SELECT id, ts, product FROM orders WHERE quantity > 5 QUALIFY row_number() OVER (PARTITION BY product ORDER BY ts, id) = 1 WITHIN INTERVAL '2 seconds'
+-- oracle
+SELECT id, ts, product FROM orders WHERE quantity > 5 QUALIFY lag(ts) OVER (PARTITION BY product ORDER BY ts, id) IS NULL OR
+ts - lag(ts) OVER (PARTITION BY product ORDER BY ts, id) > INTERVAL 2 SECOND
+
+-- name: last_row_of_each_chain
+SELECT session_window.end AS e, id, product FROM orders WHERE express QUALIFY row_number() OVER (PARTITION BY session_window(ts, '3 seconds'), product
+ORDER BY ts DESC, id DESC) = 1
+-- oracle
+SELECT ts + INTERVAL 3 SECOND AS e, id, product FROM orders WHERE express QUALIFY lead(ts) OVER (PARTITION BY product ORDER BY ts, id) IS NULL OR
+lead(ts) OVER (PARTITION BY product ORDER BY ts, id) - ts > INTERVAL 3 SECOND
+
+-- name: distinct_rows_of_chains
+SELECT DISTINCT product, express FROM parcels JOIN products USING (product) JOIN (SELECT product AS p, site = 'us' AS express FROM stock) AS k ON k.p = product
+WITHIN INTERVAL '1 second'
+-- oracle
+WITH r AS (SELECT c.product, k.site = 'us' AS express, c.ts, c.id FROM parcels c JOIN products USING (product) JOIN stock k ON k.product = c.product) SELECT
+product, express FROM r QUALIFY lag(ts) OVER (PARTITION BY product, express ORDER BY ts, id) IS NULL OR ts - lag(ts) OVER (PARTITION BY product, express
+ORDER BY ts, id) > INTERVAL 1 SECOND
+
+-- name: newest_parcel_before
+SELECT o.id, o.price, p.id AS parcel FROM orders o LEFT ASOF JOIN parcels p MATCH_CONDITION (o.ts > p.ts) ON p.product = o.product AND p.id % 3 > 0
+-- oracle
+SELECT o.id, o.price, p.id AS parcel FROM orders o ASOF LEFT JOIN (SELECT product, ts, max(id) AS id FROM parcels WHERE id % 3 > 0 GROUP BY 1, 2) p
+ON p.product = o.product AND o.ts > p.ts
+
+-- name: orders_of_newest_parcels
+SELECT window(o.ts, '10 seconds').start AS s, p.id, c.category, count(*) AS n FROM orders o JOIN parcels FOR SYSTEM_TIME AS OF o.ts AS p ON p.product = o.product
+JOIN products c ON c.product = o.product WHERE o.quantity > 2 GROUP BY window(o.ts, '10 seconds'), p.id, c.category
+-- oracle
+SELECT w(o.ts, 10) AS s, p.id, c.category, count(*) AS n FROM orders o ASOF JOIN (SELECT product, ts, max(id) AS id FROM parcels GROUP BY 1, 2) p
+ON p.product = o.product AND o.ts >= p.ts JOIN products c ON c.product = o.product WHERE o.quantity > 2 GROUP BY 1, 2, 3
+
+-- name: totals_that_change
+SELECT product, count(*) AS n, sum(quantity) AS q, round(avg(price), 6) AS p, max_by(id, price) AS top FROM orders WHERE quantity > 1 GROUP BY product
+EMIT EVERY INTERVAL '5 seconds'
+-- oracle
+WITH c AS (SELECT product, w(ts, 5) AS c, count(*) AS n FROM orders WHERE quantity > 1 GROUP BY 1, 2) SELECT c.product, count(*) AS n, sum(o.quantity) AS q,
+round(avg(o.price), 6) AS p, max_by(o.id, o.price) AS top, 'upsert' AS _op, c.c + INTERVAL 5 SECOND AS _at FROM c JOIN orders o ON o.product = c.product
+AND o.quantity > 1 AND o.ts < c.c + INTERVAL 5 SECOND GROUP BY c.product, c.c
+
+-- name: total_of_all_rows
+SELECT count(*) AS n, count_if(express) AS fast, approx_count_distinct(product) AS products FROM orders EMIT EVERY INTERVAL 10 SECONDS
+-- oracle
+WITH c AS (SELECT DISTINCT w(ts, 10) AS c FROM orders) SELECT count(*) AS n, count_if(o.express) AS fast, count(DISTINCT o.product) AS products, 'upsert' AS _op,
+c.c + INTERVAL 10 SECOND AS _at FROM c JOIN orders o ON o.ts < c.c + INTERVAL 10 SECOND GROUP BY c.c
+
+-- name: totals_that_are_deleted
+SELECT p.product, c.category, count(*) AS n FROM parcels p JOIN products c ON p.product = c.product WHERE p.id % 7 = 0 GROUP BY p.product, c.category
+HAVING count(*) % 3 <> 0 EMIT EVERY INTERVAL '1 second' STATE TTL INTERVAL '3 seconds'
+-- oracle
+WITH c AS (SELECT product, category, w(ts, 1) AS c, count(*) AS n FROM parcels JOIN products USING (product) WHERE id % 7 = 0 GROUP BY 1, 2, 3),
+g AS (SELECT *, c - lag(c) OVER (PARTITION BY product ORDER BY c) AS gap FROM c),
+l AS (SELECT *, sum(CASE WHEN gap < INTERVAL 4 SECOND THEN 0 ELSE 1 END) OVER (PARTITION BY product ORDER BY c) AS life FROM g),
+t AS (SELECT product, category, c, life, sum(n) OVER k AS n, lag(c) OVER k IS NULL AS first FROM l WINDOW k AS (PARTITION BY product, life ORDER BY c))
+SELECT product, category, n, CASE WHEN n % 3 <> 0 THEN 'upsert' ELSE 'delete' END AS _op, c + INTERVAL 1 SECOND AS _at FROM t QUALIFY n % 3 <> 0 OR first
+OR lag(n) OVER (PARTITION BY product, life ORDER BY c) % 3 <> 0
+
+-- name: early_results_of_windows
+SELECT window.start AS s, express, count(DISTINCT product) AS products, median(price) AS mid FROM orders GROUP BY window(ts, '20 seconds', '20 seconds', '5 seconds'), express
+HAVING count(*) > 20 EMIT EVERY INTERVAL '5 seconds'
+-- oracle
+WITH c AS (SELECT w(ts - INTERVAL 5 SECOND, 20) + INTERVAL 5 SECOND AS s, express, w(ts, 5) AS c FROM orders GROUP BY 1, 2, 3) SELECT c.s, c.express,
+count(DISTINCT o.product) AS products, median(o.price) AS mid, 'upsert' AS _op, c.c + INTERVAL 5 SECOND AS _at FROM c JOIN orders o
+ON o.express IS NOT DISTINCT FROM c.express AND o.ts >= c.s AND o.ts < c.c + INTERVAL 5 SECOND GROUP BY c.s, c.express, c.c HAVING count(*) > 20
+
+-- name: newest_order_of_each_product
+SELECT * FROM orders QUALIFY row_number() OVER (PARTITION BY product ORDER BY ts DESC, id DESC) = 1 EMIT EVERY INTERVAL '10 seconds'
+-- oracle
+SELECT *, 'upsert' AS _op, w(ts, 10) + INTERVAL 10 SECOND AS _at FROM (SELECT id, ts, product, quantity, price, fee, express FROM orders) QUALIFY row_number() OVER
+(PARTITION BY product, w(ts, 10) ORDER BY ts DESC, id DESC) = 1
+
+-- name: ranks_that_change
+SELECT id, category, fee, row_number() OVER (PARTITION BY category ORDER BY fee DESC NULLS LAST, id) AS place FROM parcels JOIN products USING (product)
+QUALIFY place <= 3 EMIT EVERY INTERVAL '2 seconds'
+-- oracle
+WITH r AS (SELECT id, ts, category, fee FROM parcels JOIN products USING (product)), c AS (SELECT DISTINCT category, w(ts, 2) AS c FROM r),
+t AS (SELECT r.id, r.category, r.fee, c.c, row_number() OVER (PARTITION BY r.category, c.c ORDER BY fee DESC NULLS LAST, id) AS place FROM c JOIN r
+ON r.category = c.category AND r.ts < c.c + INTERVAL 2 SECOND QUALIFY place <= 3) SELECT id, category, fee, CAST(place AS INT) AS place, 'upsert' AS _op, c + INTERVAL 2 SECOND AS _at
+FROM t QUALIFY id IS DISTINCT FROM lag(id) OVER (PARTITION BY category, place ORDER BY c)
+
+-- name: totals_of_pairs
+SELECT o.product, date_trunc('minute', o.ts) AS minute, count(*) AS n, max(p.fee) AS most FROM orders o JOIN parcels p ON p.product = o.product AND
+p.ts BETWEEN o.ts AND o.ts + INTERVAL '500 milliseconds' WHERE o.quantity > 3 GROUP BY o.product, minute EMIT EVERY INTERVAL '10 seconds'
+-- oracle
+WITH r AS (SELECT o.product, date_trunc('minute', o.ts) AS minute, o.ts, p.fee FROM orders o JOIN parcels p ON p.product = o.product AND p.ts BETWEEN o.ts AND
+o.ts + INTERVAL '500 milliseconds' WHERE o.quantity > 3), c AS (SELECT DISTINCT product, minute, w(ts, 10) AS c FROM r) SELECT c.product, c.minute, count(*) AS n,
+max(r.fee) AS most, 'upsert' AS _op, c.c + INTERVAL 10 SECOND AS _at FROM c JOIN r ON r.product = c.product AND r.minute = c.minute AND r.ts < c.c + INTERVAL
+10 SECOND GROUP BY c.product, c.minute, c.c
+
+-- name: totals_of_windows
+SELECT express, sum(n) AS n, max(n) AS most FROM (SELECT express, product, window.end AS e, count(*) AS n FROM orders GROUP BY express, product, window(ts, '5 seconds'))
+WHERE n > 2 GROUP BY express EMIT EVERY INTERVAL '10 seconds'
+-- oracle
+WITH r AS (SELECT express, w(ts, 5) + INTERVAL 5 SECOND AS e, count(*) AS n FROM orders GROUP BY express, product, 2 HAVING count(*) > 2),
+c AS (SELECT DISTINCT express, w(e, 10) AS c FROM r) SELECT c.express, CAST(sum(r.n) AS BIGINT) AS n, max(r.n) AS most, 'upsert' AS _op,
+c.c + INTERVAL 10 SECOND AS _at FROM c JOIN r ON r.express IS NOT DISTINCT FROM c.express AND r.e < c.c + INTERVAL 10 SECOND GROUP BY c.express, c.c
+
+-- name: totals_of_best_matches
+SELECT express, count(*) AS n, sum(fee) AS fees FROM (SELECT o.express, o.until, p.fee FROM parcels p JOIN (SELECT id, product, ts, express, ts + INTERVAL '3 seconds'
+* quantity AS until FROM orders WHERE quantity < 3) AS o ON o.product = p.product AND p.ts BETWEEN o.ts AND o.until QUALIFY row_number() OVER (PARTITION BY o.id, o.until
+ORDER BY p.fee DESC NULLS LAST, p.id) = 1) GROUP BY express EMIT EVERY INTERVAL '10 seconds'
+-- oracle
+WITH r AS (SELECT o.express, o.until, p.fee FROM parcels p JOIN (SELECT id, product, ts, express, ts + INTERVAL '3 seconds' * quantity AS until FROM orders WHERE quantity < 3)
+AS o ON o.product = p.product AND p.ts BETWEEN o.ts AND o.until QUALIFY row_number() OVER (PARTITION BY o.id, o.until ORDER BY p.fee DESC NULLS LAST, p.id) = 1),
+c AS (SELECT DISTINCT express, w(until, 10) AS c FROM r) SELECT c.express, count(*) AS n, CAST(sum(r.fee) AS DECIMAL(20, 2)) AS fees, 'upsert' AS _op,
+c.c + INTERVAL 10 SECOND AS _at FROM c JOIN r ON r.express IS NOT DISTINCT FROM c.express AND r.until < c.c + INTERVAL 10 SECOND GROUP BY c.express, c.c
+
+-- name: rows_before_a_row
+SELECT id, ts, product, quantity, avg(quantity) OVER (PARTITION BY product ORDER BY ts, id ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS mean,
+lag(id, 2) OVER (PARTITION BY product ORDER BY ts, id) AS before, count(*) FILTER (WHERE express) OVER (PARTITION BY product ORDER BY ts, id ROWS BETWEEN 5 PRECEDING AND 1 PRECEDING)
+AS fast FROM orders WHERE id % 3 = 0
+-- oracle
+SELECT id, ts, product, quantity, avg(quantity) OVER (PARTITION BY product ORDER BY ts, id ROWS BETWEEN 3 PRECEDING AND CURRENT ROW) AS mean,
+lag(id, 2) OVER (PARTITION BY product ORDER BY ts, id) AS before, count(*) FILTER (WHERE express) OVER (PARTITION BY product ORDER BY ts, id ROWS BETWEEN 5 PRECEDING AND 1 PRECEDING)
+AS fast FROM orders WHERE id % 3 = 0
+
+-- name: time_before_a_row
+SELECT p.id, c.category, sum(fee) OVER (PARTITION BY c.category ORDER BY p.ts RANGE BETWEEN INTERVAL '2 seconds' PRECEDING AND CURRENT ROW) AS fees,
+count(*) OVER (PARTITION BY c.category ORDER BY p.ts RANGE BETWEEN INTERVAL '500 milliseconds' PRECEDING AND CURRENT ROW) AS n
+FROM parcels p JOIN products c ON c.product = p.product
+-- oracle
+SELECT p.id, c.category, CAST(sum(fee) OVER (PARTITION BY c.category ORDER BY p.ts RANGE BETWEEN INTERVAL '2 seconds' PRECEDING AND CURRENT ROW) AS DECIMAL(20, 2)) AS fees,
+count(*) OVER (PARTITION BY c.category ORDER BY p.ts RANGE BETWEEN INTERVAL '500 milliseconds' PRECEDING AND CURRENT ROW) AS n
+FROM parcels p JOIN products c ON c.product = p.product
+
+-- name: windows_that_grew
+SELECT express, s, n, before FROM (SELECT express, s, n, lag(n) OVER (PARTITION BY express ORDER BY e) AS before FROM (SELECT express, window.start AS s, window.end AS e,
+count(*) AS n FROM orders GROUP BY express, window(ts, '5 seconds'))) WHERE n > before
+-- oracle
+SELECT express, s, n, before FROM (SELECT express, s, n, lag(n) OVER (PARTITION BY express ORDER BY s) AS before FROM (SELECT express, w(ts, 5) AS s, count(*) AS n
+FROM orders GROUP BY 1, 2)) WHERE n > before
+
+-- name: rows_before_of_two_streams
+SELECT id, kind, lag(kind) OVER (PARTITION BY product ORDER BY ts, kind, id) AS before FROM (SELECT id, ts, product, 'order' AS kind FROM orders WHERE id % 5 = 0
+UNION ALL SELECT id, ts, product, 'parcel' AS kind FROM parcels WHERE id % 5 = 0)
+-- oracle
+SELECT id, kind, lag(kind) OVER (PARTITION BY product ORDER BY ts, kind, id) AS before FROM (SELECT id, ts, product, 'order' AS kind FROM orders WHERE id % 5 = 0
+UNION ALL SELECT id, ts, product, 'parcel' AS kind FROM parcels WHERE id % 5 = 0)
+
+-- name: groups_of_a_table
+SELECT o.id, s.most, s.n FROM orders o LEFT JOIN (SELECT product, max(amount) AS most, count(*) AS n, avg(amount) AS mean FROM stock WHERE amount > 1 GROUP BY product
+HAVING count(*) > 0) AS s ON s.product = o.product AND s.mean > 2 WHERE o.quantity > 6
+-- oracle
+SELECT o.id, s.most, s.n FROM orders o LEFT JOIN (SELECT product, max(amount) AS most, count(*) AS n, avg(amount) AS mean FROM stock WHERE amount > 1 GROUP BY product
+HAVING count(*) > 0) AS s ON s.product = o.product AND s.mean > 2 WHERE o.quantity > 6
+
+-- name: values_of_tables
+SELECT *, (SELECT sum(amount) FROM stock WHERE stock.product = orders.product) AS amount, quantity + (SELECT count(*) FROM products WHERE products.product = orders.product
+AND category <> 'B') AS n FROM orders WHERE quantity * 30 > (SELECT avg(amount) FROM stock) AND product NOT IN (SELECT product FROM recalls)
+-- oracle
+SELECT o.* EXCLUDE (site), CAST((SELECT sum(amount) FROM stock WHERE stock.product = o.product) AS BIGINT) AS amount, quantity + (SELECT count(*) FROM products
+WHERE products.product = o.product AND category <> 'B') AS n FROM orders o WHERE quantity * 30 > (SELECT avg(amount) FROM stock) AND product NOT IN (SELECT product FROM recalls)
+
+-- name: values_of_no_rows
+SELECT id, (SELECT coalesce(max(amount), -1) + count(amount) FROM stock WHERE stock.product = orders.product AND amount > 8) AS most, (SELECT 100 * approx_count_distinct(category)
+- count_if(category = 'B') FROM products WHERE products.product = orders.product AND category <> 'A') AS n, (SELECT coalesce(sum(amount), -5) FROM stock WHERE amount < 0) AS missing FROM orders
+-- oracle
+SELECT id, (SELECT coalesce(max(amount), -1) + count(amount) FROM stock WHERE stock.product = o.product AND amount > 8) AS most, (SELECT 100 * count(DISTINCT category)
+- count(*) FILTER (WHERE category = 'B') FROM products WHERE products.product = o.product AND category <> 'A') AS n, CAST(-5 AS BIGINT) AS missing FROM orders o
+
+-- name: windows_beyond_a_value
+SELECT window.start AS s, c.category, count(*) AS n FROM orders o JOIN (SELECT product, min(category) AS category FROM products GROUP BY product) AS c ON c.product = o.product
+WHERE o.price > (SELECT min(amount) FROM stock WHERE amount > 8) GROUP BY window(ts, '10 seconds'), c.category
+-- oracle
+SELECT w(ts, 10) AS s, c.category, count(*) AS n FROM orders o JOIN products c ON c.product = o.product WHERE o.price > (SELECT min(amount) FROM stock WHERE amount > 8) GROUP BY 1, 2

@@ -21,13 +21,29 @@ from selat.dev.cluster import DevCluster
 from tests.e2e.cluster import await_all_ready, check_against_oracle, submit, wait_until
 from tests.e2e.faults import Scene, damage, epoch_files, in_the_middle, kill, kill_jvm, stopped
 from tests.e2e.proxy import Cut
-from tests.e2e.queries import CASES
+from tests.e2e.queries import CASES, Case
 from tests.seeds import random_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.kills, pytest.mark.timeout(400)]
 
 CHOSEN = tuple(c for c in CASES if c.name in ("projection", "all_aggregates", "join", "top_k", "sessions"))
 JOINS = tuple(c for c in CASES if c.name in ("window_left_join", "window_join_aggregate"))
+INSTANTS = tuple(
+    c
+    for c in CASES
+    if c.name
+    in ("full_join_within_an_interval", "groups_of_pairs", "three_streams_within_intervals", "first_row_of_each_chain")
+)
+KEPT = tuple(
+    c
+    for c in CASES
+    if c.name
+    in (
+        *("newest_parcel_before", "totals_that_change", "totals_that_are_deleted", "ranks_that_change"),
+        *("rows_before_a_row", "totals_of_windows"),
+    )
+)
+"""Queries whose merges keep rows that are part of results that are out."""
 PROJECTION = tuple(c for c in CASES if c.name == "projection")
 AGGREGATE = tuple(c for c in CASES if c.name == "all_aggregates")
 
@@ -64,18 +80,26 @@ def test_results_equal_the_oracle_after_a_kill(scene: Scene, client: selat.Clien
     check_against_oracle(scene.dataset, CHOSEN, queries)
 
 
-def test_results_equal_the_oracle_after_kills_of_the_master_and_every_merge(scene: Scene, client: selat.Client) -> None:
+@pytest.mark.parametrize(
+    "cases",
+    [
+        pytest.param(CHOSEN + JOINS + INSTANTS, id="rows-and-windows"),
+        pytest.param(KEPT, id="kept", marks=pytest.mark.long),
+    ],
+)
+def test_results_equal_the_oracle_after_kills_of_the_master_and_every_merge(
+    scene: Scene, client: selat.Client, cases: tuple[Case, ...]
+) -> None:
     """The sources, copies and results of their sites die with them; us is the gateway, too. Asia loses its JVM."""
-    queries = submit(client, CHOSEN + JOINS)
+    queries = submit(client, cases)
     in_the_middle(queries, rows_in=1500)
     tasks = [task for query in queries.values() for task in query.info().tasks]
     merges = {f"agent-{task.site}" for task in tasks if task.stage_id == "m1"}
-    assert "agent-us" in merges
     asia = kill_jvm(scene.cluster, "agent-asia")
-    kill(scene.cluster, "master", *sorted(merges - {"agent-asia"}))
+    kill(scene.cluster, "master", "agent-us", *sorted(merges - {"agent-asia", "agent-us"}))
     scene.cluster.await_ready("agent-asia", not_pid=asia)
 
-    check_against_oracle(scene.dataset, CHOSEN + JOINS, queries)
+    check_against_oracle(scene.dataset, cases, queries)
 
 
 @pytest.mark.long

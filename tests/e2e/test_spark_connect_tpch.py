@@ -11,6 +11,7 @@ from pyspark.sql.connect.session import SparkSession
 
 import selat
 from benchmarks.tpch import queries
+from benchmarks.tpch.__main__ import analyse
 from benchmarks.tpch.answers import difference
 from benchmarks.tpch.data import declarations, load, write_shards
 from tests.e2e.cluster import running_cluster
@@ -34,6 +35,7 @@ def spark(db: duckdb.DuckDBPyConnection, tmp_path_factory: pytest.TempPathFactor
     with running_cluster(root / "cluster", heartbeat_timeout_s=60, master_arguments=arguments) as cluster:
         with selat.connect(cluster.address) as client:
             list(client.script(declarations(root / "input", SITES)))
+            analyse(client)
         with session_of(cluster) as session:
             yield session
 

@@ -11,6 +11,7 @@ import pytest
 
 import selat
 from benchmarks.tpch import queries
+from benchmarks.tpch.__main__ import analyse
 from benchmarks.tpch.answers import difference
 from benchmarks.tpch.data import declarations, load, write_shards
 from tests.e2e.cluster import running_cluster, wait_until
@@ -91,7 +92,7 @@ def test_views_sinks_and_explain(client: selat.Client, db: duckdb.DuckDBPyConnec
     assert difference(rows, wanted) is None
     plan = query.explain()
     assert "(it runs whole: in parts, " in plan.text
-    assert "part in map3: sends p_partkey, p_brand, each row once\n      where NOT p_brand IS NULL" in plan.text
+    assert "part in map3: sends p_partkey, each row once\n      where NOT p_brand IS NULL" in plan.text
     scans = {scan["table"]: scan for scan in json.loads(plan.json)["batch"]["scans"]}
     assert scans["supplier"]["columns"] == ["s_suppkey", "s_name"]
     assert "p_brand = 'Brand#23'" in scans["part"]["pushed"]
@@ -100,3 +101,24 @@ def test_views_sinks_and_explain(client: selat.Client, db: duckdb.DuckDBPyConnec
     with pytest.raises(selat.SelatError, match="revenue"):
         client.sql("DROP TABLE part")
     list(client.script("DROP VIEW revenue; DROP SINK best"))
+
+
+def test_rows_of_analysed_tables_are_sent_with_their_number(
+    client: selat.Client, db: duckdb.DuckDBPyConnection
+) -> None:
+    analyse(client)
+    rolled = (
+        "SELECT l_returnflag, l_shipmode, sum(l_quantity) AS quantity, avg(l_discount) AS discount, count(*) AS n "
+        "FROM lineitem GROUP BY ROLLUP (l_returnflag, l_shipmode)"
+    )
+    # In parts, each site of customer would get a copy of orders.
+    for text, table in ((queries()["Q13"], "orders"), (rolled, "lineitem")):
+        query = client.sql(text)
+        assert isinstance(query, selat.Query)
+        rows = [tuple(row.values()) for row in query.results().arrow().to_pylist()]
+        assert difference(rows, db.execute(text).fetchall()) is None
+        (scan,) = (s for s in json.loads(query.explain().json)["batch"]["scans"] if s["table"] == table)
+        assert scan["counted"]
+        query.wait()
+        sent = next(stage.rows_out for stage in query.info().stages if stage.stage_id == scan["stage"])
+        assert 0 < sent < db.execute(f"SELECT count(*) / 2 FROM {table}").fetchall()[0][0]

@@ -20,8 +20,9 @@ from master.records.specs import (
     VersionedAssignment,
 )
 from planner.graph.ids import TaskId
-from planner.graph.plan import Merge, MergeView
+from planner.graph.plan import Merge, MergeView, Pairs
 from planner.relations.catalog import Column, Function
+from planner.values.pairs import PairSide
 from selat.v1 import common_pb2, site_pb2
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -83,17 +84,36 @@ def _input_from_proto(message: site_pb2.ChannelInput) -> ChannelInput:
         event_delay=timedelta(microseconds=message.event_delay_us),
         first_bin=message.first_bin,
         bins=message.bins,
+        behind=timedelta(microseconds=message.behind_us),
     )
 
 
 def _merge_from_proto(message: site_pb2.MergeSpec) -> Merge:
     return Merge(
-        window_column=message.window_column,
+        window_column=message.pairs.column or message.window_column,
         window=timedelta(microseconds=message.window_us),
         combine_sql=message.combine_sql,
         slide=timedelta(microseconds=message.slide_us) if message.slide_us else None,
         views=tuple(MergeView(view.view, view.combine_sql, view.required) for view in message.views),
+        pairs=_pairs_from_proto(message.pairs) if message.HasField("pairs") else None,
     )
+
+
+def _pairs_from_proto(message: site_pb2.Pairs) -> Pairs:
+    return Pairs(
+        first=_side_from_proto(message.first),
+        second=_side_from_proto(message.second),
+        lower=timedelta(microseconds=message.lower_us),
+        upper=timedelta(microseconds=message.upper_us) if message.HasField("upper_us") else None,
+        until=message.until_column,
+        emits_pairs=message.emits_pairs,
+        newest=message.newest,
+        strict=message.strict,
+    )
+
+
+def _side_from_proto(message: site_pb2.PairSide) -> PairSide:
+    return PairSide(message.view, tuple(message.keys), message.unmatched, message.once)
 
 
 def _version_from_proto(message: common_pb2.Function) -> Function:

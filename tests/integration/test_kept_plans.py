@@ -16,12 +16,13 @@ from planner.graph.ids import VertexId
 from planner.graph.plan import Analysis, DraftPlan, Stage
 from planner.planning import Planning, planned_with
 from planner.relations.catalog import Column
-from planner.values.names import BIN_COLUMN, INPUT_VIEW
+from planner.values.names import DUE_COLUMN, INPUT_VIEW, LIFE_COLUMN, NEW_COLUMN, ROW_COLUMN
 from planner.values.stages import StageKind
 from site_agent.base.errors import EngineError
 from site_agent.engine import Admission, ArrowScan, EpochRequest, EpochResult, Field, PythonFunction, RangeScan
 from site_agent.engine.jvm.jar import find_jar
 from site_agent.engine.spark import SparkEngine
+from site_agent.state.segments import without_bins
 from tests.e2e.dataset import ORDERS, START, Dataset, order
 from tests.e2e.queries import CASES, Case
 from tests.integration.test_derive import rows_of as numbers
@@ -127,8 +128,7 @@ def run_case(pair: Pair, draft: DraftPlan, rng: random.Random) -> None:
                 rows = orders(rng, rng.choice(ROWS)).select([c.name for c in relation.columns])
                 watermark_us = rng.choice([None, int(START.timestamp()) * 1_000_000 + rng.randrange(30_000_000)])
                 made = pair.run(stage.sql, {INPUT_VIEW: rows}, copies, Admission("ts", watermark_us))
-                kept = [name for name in made.column_names if name != BIN_COLUMN]
-                sent.setdefault(stage.id, []).append(made.select(kept))
+                sent.setdefault(stage.id, []).append(without_bins(made))
         elif stage.kind is StageKind.MERGE:
             arriving: dict[str, list[str]] = {}
             for item in stage.inputs:
@@ -136,9 +136,34 @@ def run_case(pair: Pair, draft: DraftPlan, rng: random.Random) -> None:
                     arriving.setdefault(item.view, []).append(item.stage)
             for _ in range(3):
                 rows = {v: some(rng, [t for s in stages for t in sent[s]]) for v, stages in arriving.items()}
-                pair.run(stage.sql, rows, copies, None)
+                made = pair.run(stage.sql, with_flags(rng, stage, rows), copies, None)
+                sent.setdefault(stage.id, []).append(without_bins(made))
                 for view, combine_sql in combines_of(stage).items():
                     pair.run(combine_sql, {INPUT_VIEW: rows[view]}, (), None)
+
+
+def with_flags(rng: random.Random, stage: Stage, rows: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+    """The rows as an agent hands them to a MERGE: those of pairs and totals have flags, here drawn ones."""
+    pairs = stage.merge.pairs if stage.merge is not None else None
+    if stage.merge is not None and (stage.merge.totals is not None or stage.merge.neighbours is not None):
+        table = rows[INPUT_VIEW]
+        table = table.append_column(NEW_COLUMN, pa.array(rng.choices((False, True), k=table.num_rows), pa.bool_()))
+        if stage.merge.neighbours is not None:
+            return {**rows, INPUT_VIEW: table}
+        life = pa.array(rng.choices((0, 1), k=table.num_rows), pa.int64())
+        return {**rows, INPUT_VIEW: table.append_column(LIFE_COLUMN, life)}
+    if pairs is None:
+        return rows
+    flagged = dict(rows)
+    for side in (pairs.first, pairs.second):
+        table = rows[side.view]
+        if pairs.newest:
+            flagged[side.view] = table.append_column(ROW_COLUMN, pa.array(range(table.num_rows), pa.int64()))
+            continue
+        for name in (NEW_COLUMN, DUE_COLUMN):
+            table = table.append_column(name, pa.array(rng.choices((False, True), k=table.num_rows), pa.bool_()))
+        flagged[side.view] = table
+    return flagged
 
 
 def combines_of(stage: Stage) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from planner.functions.aggregates import NULL_OF_NO_ROWS, ZERO_OF_NO_ROWS
 from planner.graph.plan import Analysis, DraftPlan, Merge
 from planner.planning import Planning, planned_with
 from planner.relations.catalog import Column
@@ -255,3 +256,23 @@ def test_approximate_percentiles(spark_engine: SparkEngine) -> None:
             below = sum(v < value for v in values) / len(values)
             assert below == pytest.approx(rank, abs=0.02), (key, rank, value)
         assert found[key]["c"] == max(r["m"] for r in WHOLE.to_pylist() if r["k"] == key)
+
+
+_ARGUMENTS = {
+    **dict.fromkeys(("any", "bool_and", "bool_or", "every", "some", "count_if"), "({0} > 1)"),
+    **dict.fromkeys(("approx_percentile", "percentile", "percentile_approx"), "({0}, 0.5)"),
+    **dict.fromkeys(("percentile_cont", "percentile_disc"), "(0.5) WITHIN GROUP (ORDER BY {0})"),
+    **dict.fromkeys(("corr", "covar_pop", "covar_samp", "max_by", "min_by"), "({0}, d)"),
+    **dict.fromkeys(("listagg", "string_agg"), "(k)"),
+}
+
+
+def test_what_aggregates_are_of_no_rows(spark_engine: SparkEngine) -> None:
+    """A sub-query for a value rests on it: an outer join gives NULL where a key has no rows."""
+    names = (*NULL_OF_NO_ROWS, *ZERO_OF_NO_ROWS)
+    calls = (
+        name + _ARGUMENTS.get(name, "({0}, d)" if name.startswith("regr_") else "({0})").format("v") for name in names
+    )
+    items = ", ".join(f"{call} AS {name}" for name, call in zip(names, calls, strict=True))
+    found = run(spark_engine, f"SELECT {items} FROM {INPUT_VIEW} WHERE v < 0", WHOLE)
+    assert found.to_pylist() == [{**dict.fromkeys(NULL_OF_NO_ROWS), **dict.fromkeys(ZERO_OF_NO_ROWS, 0)}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import datetime
 from enum import Enum
 
 import pyarrow.parquet as pq
@@ -16,7 +17,7 @@ from tests.simulation.faults import Cancel, Combine
 from tests.simulation.leases import Frameworks
 from tests.simulation.paths import on
 from tests.simulation.plan import Plan, faults_end_s
-from tests.simulation.workload import ARCHIVE, Rows, expected, query_named
+from tests.simulation.workload import ARCHIVE, Rows, answer_over, expected, query_named
 from tests.simulation.world import World
 
 SETTLING_S = 60.0
@@ -72,6 +73,10 @@ def _check_query(plan: Plan, followed: Followed, rows: Rows) -> None:
     if query_named(name).late:
         # Rows that are late while what combines changes may be counted by nobody.
         exact = not any(isinstance(fault, Combine) and fault.query == name for fault in plan.faults)
+        if query_named(name).changes:
+            rows, wanted = _left(name, rows), _left(name, wanted)
+        if query_named(name).own:
+            wanted, rows = _counted(name, wanted), _that_follow(plan, name, rows)
         _check_with_late_rows(followed, rows, wanted, exact=exact)
         return
     if not finished:
@@ -110,6 +115,38 @@ def _check_with_late_rows(followed: Followed, rows: Rows, wanted: Rows, *, exact
     if followed.query.state == query_pb2.QUERY_STATE_FINISHED and (missing < late or untold):
         told = f"{followed.name} misses {missing} rows and says that {late} were late"
         raise CheckFailed(Check.RIGHT, f"{told}: {list((most - counts).items())[:5]}")
+
+
+def _counted(name: str, rows: Rows) -> Rows:
+    """Return the query's own columns of each row, and that it is one."""
+    return [(*row[: len(query_named(name).own)], 1) for row in rows]
+
+
+def _that_follow(plan: Plan, name: str, rows: Rows) -> Rows:
+    """Return these rows as `_counted` does, where their other columns follow from them. Raises CheckFailed."""
+    counted = _counted(name, rows)
+    wanted = answer_over([row[:-1] for row in counted], name, plan.sites, plan.rows)
+    if rows != wanted:
+        raise CheckFailed(Check.RIGHT, f"{name} has rows that follow from others{_difference(rows, wanted)}")
+    return counted
+
+
+def _told_at(change: tuple[object, ...]) -> datetime:
+    assert isinstance(change[-1], datetime)
+    return change[-1]
+
+
+def _left(name: str, changes: Rows) -> Rows:
+    """Return what changes leave of groups that only grow. Raises CheckFailed."""
+    left: dict[tuple[object, ...], object] = {}
+    for *key, count, operation, _ in sorted(changes, key=_told_at):
+        before = left.get(tuple(key), 0)
+        assert isinstance(count, int)
+        assert isinstance(before, int)
+        if operation != "upsert" or count <= before:
+            raise CheckFailed(Check.RIGHT, f"{name} has {operation} of {key} with {count} rows after {before}")
+        left[tuple(key)] = count
+    return [(*key, count) for key, count in left.items()]
 
 
 def _archived(world: World, followed: Followed) -> Rows:

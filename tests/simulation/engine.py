@@ -52,7 +52,7 @@ _TYPES = {
     "BOOLEAN": pa.bool_(),
     "TIMESTAMP": INSTANT,
     "ARRAY<BIGINT>": pa.list_(pa.int64()),
-    "STRUCT<START: TIMESTAMP, END: TIMESTAMP>": pa.struct([("start", INSTANT), ("end", INSTANT)]),
+    "ARRAY<STRING>": pa.list_(pa.string()),
 }
 
 Analyses = dict[str, list[list[str]]]
@@ -97,14 +97,26 @@ def _named(field: exp.Expr) -> exp.Expr:
 
 
 def _empty(columns: Sequence[Field]) -> pa.Table:
-    return pa.schema([(column.name, _type(column.type.upper())) for column in columns]).empty_table()
+    return pa.schema([(column.name, _type(column.type)) for column in columns]).empty_table()
+
+
+def _name(kind: pa.DataType) -> str:
+    if not pa.types.is_struct(kind):
+        return _NAMES[kind]
+    return f"STRUCT<{', '.join(f'{field.name}: {_name(field.type)}' for field in kind)}>"
 
 
 def _type(name: str) -> pa.DataType:
-    if name.startswith("ARRAY<"):
+    if name.upper() in _TYPES:
+        return _TYPES[name.upper()]
+    if name.upper().startswith("ARRAY<"):
         return pa.list_(_type(name[len("ARRAY<") : -1]))
-    decimal = _DECIMAL.fullmatch(name)
-    return pa.decimal128(*map(int, decimal.groups())) if decimal else _TYPES[name]
+    if name.upper().startswith("STRUCT<"):
+        fields = (field.split(": ") for field in name[len("STRUCT<") : -1].split(", "))
+        return pa.struct([(field, _type(kind)) for field, kind in fields])
+    decimal = _DECIMAL.fullmatch(name.upper())
+    assert decimal is not None, name
+    return pa.decimal128(*map(int, decimal.groups()))
 
 
 def _rows(scan: Scan) -> pa.Table:
@@ -143,7 +155,10 @@ def _spark_type(kind: pa.DataType) -> pa.DataType:
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
     """One for the process: to make it takes longer than many epochs."""
-    return connect()
+    database = connect()
+    # The instant has the type of the rows' own, so that a key has one hash wherever it is computed.
+    database.execute("CREATE OR REPLACE MACRO timestamp_micros(n) AS make_timestamp(n) AT TIME ZONE 'UTC'")
+    return database
 
 
 def computed(sql: str, views: Views) -> pa.Table:
@@ -212,7 +227,7 @@ class SimulatedEngine:
             return tuple(Field(name, kind) for name, kind in columns)
         try:
             output = self._memo.output(statement, {view: _empty(fields) for view, fields in views.items()})
-            return tuple(Field(column.name, _NAMES[column.type]) for column in output.schema)
+            return tuple(Field(column.name, _name(column.type)) for column in output.schema)
         except (EngineError, SqlglotError, KeyError) as error:
             asked = f"{error!r}: {question(views, statement)}"
             raise AnalysisError(asked, condition="UNKNOWN", line=0, column=0, fragment="") from error

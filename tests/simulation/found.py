@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.simulation.faults import Cancel, Failing, Full, Kill, KillAtPoint, Move, Pause, SetClock, Silence
+from tests.simulation.faults import Cancel, Combine, Failing, Full, Kill, KillAtPoint, Move, Pause, SetClock, Silence
 from tests.simulation.plan import Plan
 
 _CLICKS = ("windows", "rows", "by_site", "distinct", "sliding", "joined")
@@ -79,6 +79,35 @@ FOUND: dict[str, Plan] = {
             Kill(9.546957169068532, "eu", 1.4203949858287284, power=True),
             KillAtPoint("master", "report-taken", 34, 1.6289761214958574),
         ),
+    ),
+    "a task that was to take another's place lost epochs that a reader beside it had acknowledged before it came": Plan(
+        20,
+        queries=("followed", "never_again"),
+        rows=120,
+        rest_s=0.2,
+        sharing="max-share",
+        faults=(
+            Move(5.487814338078831, "followed", 0.8742915842094185, "eu"),
+            Move(17.798345012161235, "followed", 0.9309477836675655, "us"),
+            Move(19.425021649705034, "never_again", 0.5198112857388294, "us"),
+            Move(26.25724775316157, "followed", 0.9388142529956205, "us"),
+            Move(29.404919939198187, "followed", 0.014389608656811492, "eu"),
+            Move(36.67270465701989, "never_again", 0.9135635836027851, "eu"),
+            Move(40.35824358370505, "never_again", 0.5179102050625369, "eu"),
+            Move(42.514063169267125, "followed", 0.3208809343926985, "us"),
+            Kill(44.232646737166554, "eu", 3.377391894419807),
+        ),
+    ),
+    "rows of pairs were late, by the watermark of their merge, once that merge had moved": Plan(
+        31,
+        sites=("us", "eu"),
+        queries=("pairs_so_far",),
+        rows=20,
+        sharing="max-share",
+        faults=(Move(3.1420849809230935, "pairs_so_far", 0.20153220408528727, "us"),),
+    ),
+    "sites combined in another way for groups over all rows, which had come before": Plan(
+        111, sites=("us", "eu"), queries=("odd_so_far",), rows=60, faults=(Combine(12.0, "odd_so_far", "us > eu"),)
     ),
 }
 """By what went wrong then."""

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
 from tests.simulation.faults import Combine, Fault, Move, Scale
-from tests.simulation.plan import FIRST_FAULT_S, SITES, Plan, drawn_tree, faults_begin_until_s, trouble
-from tests.simulation.workload import AGAIN, ALL_GROUPS, ELSEWHERE, SESSIONS
+from tests.simulation.plan import (
+    FIRST_FAULT_S,
+    SITES,
+    SMALL_BUDGET_BYTES,
+    Plan,
+    drawn_tree,
+    faults_begin_until_s,
+    trouble,
+)
+from tests.simulation.workload import AGAIN, ALL_GROUPS, ELSEWHERE
 
 QUERIES = ("by_site", "distinct", "rows", "sliding", "taps", "windows")
 """They have merges of their own."""
@@ -34,7 +43,7 @@ def moving(seed: int) -> Plan:
         combine=random.random() < 0.3,
         tight=random.random() < 0.3,
         parts=parts,
-        budget_bytes=random.choice((1 << 30, 1 << 30, 2_000)),
+        budget_bytes=random.choice((1 << 30, 1 << 30, SMALL_BUDGET_BYTES)),
     )
     if "windows" in names and parts == 1 and plan.sharing != "no-share" and random.random() < 0.7:
         plan = replace(plan, queries=(*plan.queries, *AGAIN))
@@ -50,13 +59,13 @@ def moving(seed: int) -> Plan:
     return replace(plan, faults=tuple(faults))
 
 
-def moving_sessions(seed: int) -> Plan:
-    """The plan of a seed in which merges of sessions move; without their state they cannot, and stay."""
+def moving_instants(seed: int, queries: Sequence[str]) -> Plan:
+    """The plan of a seed in which merges move that let results out at instants; without their state they cannot."""
     random = Random(f"{seed}/sessions")
     plan = Plan(
         seed,
         sites=SITES[: random.choice((2, 3))],
-        queries=tuple(random.sample(sorted(SESSIONS), random.choice((1, 2)))),
+        queries=tuple(random.sample(queries, random.choice((1, 2)))),
         rows=random.choice((120, 240)),
         rest_s=random.choice((0.02, 0.2)),
         sharing=random.choice(("max-share", "sana", "no-share")),
@@ -64,7 +73,7 @@ def moving_sessions(seed: int) -> Plan:
         combine=random.random() < 0.3,
         tight=random.random() < 0.3,
         parts=random.choice((1, 1, 2)),
-        budget_bytes=random.choice((1 << 30, 1 << 30, 2_000)),
+        budget_bytes=random.choice((1 << 30, 1 << 30, SMALL_BUDGET_BYTES)),
     )
     faults: list[Fault] = []
     at_s, every_s = FIRST_FAULT_S + 2, random.choice((2.0, 5.0))
@@ -100,7 +109,7 @@ def recombined(seed: int) -> Plan:
         rest_s=random.choice((0.02, 0.2)),
         combine=random.random() < 0.5,
         tight=random.random() < 0.3,
-        budget_bytes=random.choice((1 << 30, 1 << 30, 2_000)),
+        budget_bytes=random.choice((1 << 30, 1 << 30, SMALL_BUDGET_BYTES)),
     )
     faults: list[Fault] = []
     at_s, every_s = FIRST_FAULT_S + 2, random.choice((4.0, 10.0))
@@ -128,7 +137,7 @@ def rejoined(seed: int) -> Plan:
         sharing=random.choice(("max-share", "sana")),
         combine=random.random() < 0.2,
         tight=random.random() < 0.3,
-        budget_bytes=random.choice((1 << 30, 1 << 30, 2_000)),
+        budget_bytes=random.choice((1 << 30, 1 << 30, SMALL_BUDGET_BYTES)),
     )
     faults: list[Fault] = []
     at_s, every_s = FIRST_FAULT_S + 2, random.choice((3.0, 6.0))

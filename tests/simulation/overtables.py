@@ -15,7 +15,7 @@ from site_agent.engine import AnalysisError, Engine, Field, ScannedStatement
 from tests.simulation import drawntables
 from tests.simulation.engine import Answers, question
 from tests.simulation.faults import Fault
-from tests.simulation.plan import FIRST_FAULT_S, SITES, Plan, faults_begin_until_s, trouble
+from tests.simulation.plan import FIRST_FAULT_S, SITES, SMALL_BUDGET_BYTES, Plan, faults_begin_until_s, trouble
 from tests.unit.planner.build import catalog_of, select_of
 
 QUERIES = 5
@@ -35,7 +35,7 @@ def over_tables(seed: int) -> Plan:
         rest_s=random.choice((0.02, 0.2)),
         slow_s=random.choice((0.003, 0.2)),
         together=random.random() < 0.5,
-        budget_bytes=random.choice((1 << 30, 1 << 30, 2_000)),
+        budget_bytes=random.choice((1 << 30, 1 << 30, SMALL_BUDGET_BYTES)),
         key_filters=random.choice(("always", "always", "bytes", "time", "never")),
     )
     faults: list[Fault] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from random import Random
@@ -40,6 +40,13 @@ MASTER = "master"
 SLOTS = 4
 """Of a site."""
 SITES = ("us", "eu", "asia")
+
+RARE = ("early_taps",)
+"""Some parts of their merges have no rows for long. Clients are not told of the watermarks of epochs that a part has
+published without rows since it began anew, so nobody could see that these come while a source is idle."""
+
+SMALL_BUDGET_BYTES = 2_000
+"""A few epochs."""
 
 FIRST_FAULT_S = 1.0
 _ROWS = (60, 120, 240)
@@ -155,7 +162,7 @@ def drawn(seed: int) -> Plan:
         tree=_tree(seed, sites) if Feature.COMBINING in features else "",
         tight=Random(f"{seed}/tight").random() < 0.5,
         parts=random.choice((2, 3)) if Feature.PARTS in features else 1,
-        budget_bytes=2_000 if Feature.SMALL_BUDGETS in features else 1 << 30,
+        budget_bytes=SMALL_BUDGET_BYTES if Feature.SMALL_BUDGETS in features else 1 << 30,
         skews_s=tuple(random.uniform(-2, 2) for _ in sites) if Feature.SKEWS in features else (),
     )
     if Feature.PARTS in features and Feature.MOVES in features:
@@ -163,6 +170,16 @@ def drawn(seed: int) -> Plan:
         more = Random(f"{seed}/scaled").choice(SCALED)
         plan = replace(plan, queries=(*plan.queries, more))
     return _with_faults(plan, features, random)
+
+
+def drawn_of(seed: int, queries: Sequence[str]) -> Plan:
+    """Return the plan of a seed with one to three of these in the place of those that it draws."""
+    plan = drawn(seed)
+    told = [name for name in queries if plan.parts == 1 or name not in RARE]
+    names = tuple(Random(seed).sample(told, 1 + seed % 3))
+    of_query = Pause | Cancel | Move | Scale | Combine
+    faults = (replace(f, query=names[0]) if isinstance(f, of_query) else f for f in plan.faults)
+    return replace(plan, queries=names, faults=tuple(faults))
 
 
 def _tree(seed: int, sites: tuple[str, ...]) -> str:

@@ -16,7 +16,7 @@ from tests.simulation.client import PATIENCE_S, Client
 from tests.simulation.guard import closed
 from tests.simulation.leases import Frameworks
 from tests.simulation.loop import Deadlock, Process, SimulatedLoop, run
-from tests.simulation.plan import Plan, faults_end_s
+from tests.simulation.plan import SMALL_BUDGET_BYTES, Plan, faults_end_s
 from tests.simulation.rows import last_row_s
 from tests.simulation.trace import Trace
 from tests.simulation.workload import query_named
@@ -67,6 +67,18 @@ def play(plan: Plan, trace: Trace | None = None, engine: Callable[[], Engine] | 
     return Outcome(plan, trace.digest, trace.lines, world.faults, world.loop.time(), failed, told, kept, takeovers)
 
 
+def _limit_s(plan: Plan) -> float:
+    """Return when all queries are over, at the latest."""
+    limit_s = max(last_row_s(plan.rows), faults_end_s(plan)) + PATIENCE_S
+    if any(query_named(name).late for name in plan.queries):
+        # Its last rows come when those before them are delivered.
+        limit_s += PATIENCE_S
+    if plan.budget_bytes <= SMALL_BUDGET_BYTES:
+        # Each merge that others read waits for a checkpoint of theirs after every few epochs.
+        limit_s += PATIENCE_S
+    return limit_s
+
+
 async def _played(world: World) -> None:
     for name in world.plan.names:
         world.start(name)
@@ -75,10 +87,7 @@ async def _played(world: World) -> None:
     frameworks = process.context().run(Frameworks, world)
     inject.schedule(world, client, frameworks)
     using = world.loop.spawn(process, client.run())
-    limit_s = max(last_row_s(world.plan.rows), faults_end_s(world.plan)) + PATIENCE_S
-    if any(query_named(name).late for name in world.plan.queries):
-        # Its last rows come when those before them are delivered.
-        limit_s += PATIENCE_S
+    limit_s = _limit_s(world.plan)
     await asyncio.wait({using}, timeout=limit_s)
     if not using.done():
         missing = [

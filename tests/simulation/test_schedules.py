@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -12,15 +13,26 @@ import pytest
 
 from tests import seeds
 from tests.simulation.bugs import BUGS, Bug, edited
-from tests.simulation.faults import Cancel, Combine, Cut, Fault, Kill, KillAtPoint, Move, Pause, Scale, Silence
+from tests.simulation.faults import Cut, Fault, Kill, KillAtPoint, Silence
 from tests.simulation.found import FOUND
 from tests.simulation.guard import LeakError, closed
-from tests.simulation.moving import moving, moving_sessions, recombined, rejoined
-from tests.simulation.plan import MASTER, Feature, Plan, drawn
+from tests.simulation.moving import moving, moving_instants, recombined, rejoined
+from tests.simulation.plan import MASTER, Feature, Plan, drawn, drawn_of
 from tests.simulation.report import bugs_section, readable, record
 from tests.simulation.shrink import fewest, shrunk
 from tests.simulation.worker import ROOT, played
-from tests.simulation.workload import ALL_GROUPS, ARRIVING, DRAWN, SCALED, SESSIONS, STEPS
+from tests.simulation.workload import (
+    ALL_GROUPS,
+    ARRIVING,
+    BESIDE,
+    DRAWN,
+    PAIRED,
+    SCALED,
+    SESSIONS,
+    STEPS,
+    TOTALLED,
+    Query,
+)
 
 SCHEDULES = 400
 FIRST_SEED = 1
@@ -29,6 +41,8 @@ SCHEDULES_OF_SESSIONS = 20
 SCHEDULES_OF_MOVES = 60
 SCHEDULES_OF_SWAPS = 30
 SCHEDULES_OF_JOINS = 12
+_OF_INSTANTS = (SESSIONS, PAIRED, TOTALLED, BESIDE)
+"""Their results come out at instants, not with windows."""
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -73,21 +87,18 @@ def test_windows_over_arrivals_lose_and_double_nothing_under_drawn_faults() -> N
     assert failed == [], "\n\n".join(failed)
 
 
-def test_sessions_are_right_under_drawn_faults() -> None:
-    """A query of sessions, or several that share what they can, in the place of those that a seed draws."""
-    plans = []
-    for seed in range(SCHEDULES_OF_SESSIONS):
-        plan = drawn(seed)
-        names = tuple(Random(seed).sample(sorted(SESSIONS), 1 + seed % 3))
-        of_query = Pause | Cancel | Move | Scale | Combine
-        faults = (replace(f, query=names[0]) if isinstance(f, of_query) else f for f in plan.faults)
-        plans.append(replace(plan, queries=names, faults=tuple(faults)))
+@pytest.mark.parametrize("queries", _OF_INSTANTS, ids=["sessions", "pairs", "totals", "beside"])
+def test_results_at_instants_are_right_under_drawn_faults(queries: Mapping[str, Query]) -> None:
+    """A query of these, or several that share what they can, in the place of those that a seed draws."""
+    plans = [drawn_of(seed, sorted(queries)) for seed in range(SCHEDULES_OF_SESSIONS)]
     failed = [readable(outcome) for outcome in played(plans) if outcome.failed is not None]
     assert failed == [], "\n\n".join(failed)
 
 
-def test_merges_of_sessions_that_move_lose_and_double_nothing() -> None:
-    outcomes = list(played([moving_sessions(FIRST_SEED + number) for number in range(SCHEDULES_OF_SESSIONS)]))
+@pytest.mark.parametrize("queries", _OF_INSTANTS, ids=["sessions", "pairs", "totals", "beside"])
+def test_merges_with_results_at_instants_that_move_lose_and_double_nothing(queries: Mapping[str, Query]) -> None:
+    seeds_of = range(FIRST_SEED, FIRST_SEED + SCHEDULES_OF_SESSIONS)
+    outcomes = list(played([moving_instants(seed, sorted(queries)) for seed in seeds_of]))
     failed = [readable(outcome) for outcome in outcomes if outcome.failed is not None]
     assert failed == [], "\n\n".join(failed)
     assert sum(outcome.takeovers for outcome in outcomes) > SCHEDULES_OF_SESSIONS

@@ -13,6 +13,7 @@ from master.records.model import QueryState
 from master.results.fetch import FetchedEpoch
 from master.views.outcomes import Done, Explained, Outcome, Rows, SettingChanged
 from master.views.queries import QueryView
+from planner.graph.plan import upsert_keys
 from selat.v1 import query_pb2
 
 _STATES = {
@@ -37,6 +38,9 @@ def query_to_proto(view: QueryView) -> query_pb2.Query:
     message.columns.extend(column_to_proto(c) for c in record.plan.columns)
     message.tasks.extend(task_status_to_proto(t) for _, t in sorted(record.progress.tasks.items()))
     message.links.extend(link_to_proto(link) for link in view.links)
+    upsert_by = upsert_keys(record.plan.stages)
+    if upsert_by is not None:
+        message.changes.CopyFrom(query_pb2.Changes(upsert_by=upsert_by))
     if view.shared is not None:
         message.sharing.CopyFrom(_sharing_to_proto(view.shared))
     return message

@@ -58,6 +58,14 @@ COMPRESSION = Option(
     alterable=True,
 )
 
+CHANGES = Option(
+    "changes",
+    one_of("log"),
+    "log",
+    "",
+    summary="`log`: the sink takes the changes of queries with EMIT EVERY, a row for each, with `_op` and `_at`.",
+)
+
 
 def _check(relation: Relation, options: Mapping[str, str]) -> None:
     """The columns of directories are some of the sink's columns, where the sink has its own."""
@@ -67,6 +75,6 @@ def _check(relation: Relation, options: Mapping[str, str]) -> None:
 PARQUET = ConnectorSpec(
     name="parquet",
     roles=frozenset({RelationKind.SINK}),
-    options=(PATH, FILE_BYTES, ROLL_INTERVAL, PARTITION_BY, COMPRESSION),
+    options=(PATH, FILE_BYTES, ROLL_INTERVAL, PARTITION_BY, COMPRESSION, CHANGES),
     check=_check,
 )

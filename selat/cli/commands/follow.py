@@ -43,6 +43,17 @@ def print_results(app: App, query: selat.Query, results: selat.Results, cursor_f
     _say_end(app, results.info)
 
 
+def print_table(app: App, results: selat.Results) -> None:
+    """Write the table that changes leave, in the app's format."""
+    with results:
+        table = results.table()
+    writer = row_writer(app.format, table.schema, colored=app.colored(sys.stdout))
+    for batch in table.to_batches():
+        writer.write(batch)
+    writer.close()
+    _say_end(app, results.info)
+
+
 def print_progress(app: App, query: selat.Query) -> None:
     """Wait until a query that writes into a sink is over, with a live line on a terminal.
 

@@ -20,7 +20,7 @@ from selat.cli.base.app import App, pass_app
 from selat.cli.base.options import EPOCH, Format, settings_options
 from selat.cli.commands.adapt import MOMENT_FIELDS
 from selat.cli.commands.delay import delay
-from selat.cli.commands.follow import load_cursor, print_results
+from selat.cli.commands.follow import load_cursor, print_results, print_table
 from selat.cli.commands.move import combine, move, moves, scale
 from selat.cli.commands.statements import print_explanation
 from selat.cli.output import human
@@ -145,9 +145,18 @@ def explain(app: App, query: str, analyze: bool, as_json: bool, watch: bool) -> 
     default=0,
     help="Begin at this epoch in channels that the cursor file does not name; first: at the first that is kept.",
 )
+@click.option(
+    "--changes",
+    is_flag=True,
+    help="Of a query with EMIT EVERY: print the changes without --follow, too, not the table.",
+)
 @pass_app
-def results(app: App, query: str, follow: bool, cursor_file: Path | None, from_epoch: FromEpoch) -> None:
+def results(  # noqa: PLR0913 - one per option
+    app: App, query: str, follow: bool, cursor_file: Path | None, from_epoch: FromEpoch, changes: bool
+) -> None:
     """Print the results of a query; Ctrl-C ends the printing, not the query.
+
+    Of a query with EMIT EVERY these are its changes, as they come; with --no-follow, the table that they leave.
 
     \b
     Examples:
@@ -159,6 +168,9 @@ def results(app: App, query: str, follow: bool, cursor_file: Path | None, from_e
     with app.connect() as client:
         found = client.query(query)
         cursor = load_cursor(cursor_file, found.id) if cursor_file else None
+        if not (follow or changes or cursor_file) and found.info().upsert_by is not None:
+            print_table(app, found.results(follow=False, from_epoch=from_epoch))
+            return
         wanted = found.results(follow=follow, cursor=cursor, from_epoch=from_epoch)
         print_results(app, found, wanted, cursor_file)
 

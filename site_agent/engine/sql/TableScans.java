@@ -19,9 +19,13 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Average;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Min;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Sum;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Expand;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -59,8 +63,22 @@ public final class TableScans implements java.util.function.Function {
     private static final Set SETS_JOINED = new HashSet(Arrays.asList(new String[] {
         "Cross", "FullOuter", "Inner", "LeftOuter", "RightOuter"}));
 
+    /** Nodes that keep rows together that are equal in all that their own expressions read. */
+    private static final Set BY_VALUE = new HashSet(Arrays.asList(new String[] {
+        "Aggregate", "Expand", "Filter", "Generate", "Join", "Project", "Repartition", "RepartitionByExpression",
+        "Sort", "SubqueryAlias"}));
+
     private final Map tables = new java.util.IdentityHashMap();
     private final Set read = new HashSet();
+
+    /** Attributes that more than the Filter right above a scan reads. */
+    private final Set readAbove = new HashSet();
+
+    /** Attributes that more than sums, averages and counts of them read. */
+    private final Set readAsValue = new HashSet();
+
+    /** Attributes that more than counts of them read. */
+    private final Set readAsSummand = new HashSet();
     private final List scans = new ArrayList();
 
     public Object apply(Object argument) {
@@ -85,11 +103,13 @@ public final class TableScans implements java.util.function.Function {
         scala.collection.Iterator children = plan.children().iterator();
         boolean leaf = !children.hasNext();
         if (!leaf) {
+            boolean above = !(plan instanceof Filter && isScan(((Filter) plan).child()));
             scala.collection.Iterator names = plan.references().iterator();
             while (names.hasNext()) {
-                read.add(id(names.next()));
+                noteRead(id(names.next()), above);
             }
         }
+        noteValues(plan);
         boolean byReference = BY_REFERENCE.contains(plan.getClass().getSimpleName());
         while (children.hasNext()) {
             LogicalPlan child = (LogicalPlan) children.next();
@@ -107,10 +127,106 @@ public final class TableScans implements java.util.function.Function {
     }
 
     private void readAll(scala.collection.Iterable attributes) {
+        noteAsValues(attributes);
         scala.collection.Iterator names = attributes.iterator();
         while (names.hasNext()) {
-            read.add(id(names.next()));
+            noteRead(id(names.next()), true);
         }
+    }
+
+    private void noteRead(Long id, boolean above) {
+        read.add(id);
+        if (above) {
+            readAbove.add(id);
+        }
+    }
+
+    /**
+     * Notes what the plan's own expressions read as a value, and not as a summand. A Project and an Expand pass on what
+     * they name under the same id.
+     */
+    private void noteValues(LogicalPlan plan) {
+        if (!BY_VALUE.contains(plan.getClass().getSimpleName()) || !plan.deterministic()) {
+            noteAsValues(plan.references());
+            scala.collection.Iterator children = plan.children().iterator();
+            while (children.hasNext()) {
+                noteAsValues(((LogicalPlan) children.next()).output());
+            }
+        } else if (plan instanceof Project) {
+            noteUnlessPassed(((Project) plan).projectList(), ids(plan.output()));
+        } else if (plan instanceof Expand) {
+            scala.collection.Iterator rows = ((Expand) plan).projections().iterator();
+            while (rows.hasNext()) {
+                noteExpanded(((scala.collection.Iterable) rows.next()).iterator(), plan.output().iterator());
+            }
+        } else {
+            scala.collection.Iterator own = plan.expressions().iterator();
+            while (own.hasNext()) {
+                noteSummands((Expression) own.next());
+            }
+        }
+    }
+
+    private void noteUnlessPassed(scala.collection.Iterable expressions, Set passed) {
+        scala.collection.Iterator all = expressions.iterator();
+        while (all.hasNext()) {
+            Expression expression = (Expression) all.next();
+            if (!(expression instanceof Attribute) || !passed.contains(id(expression))) {
+                noteAsValues(expression.references());
+            }
+        }
+    }
+
+    private void noteExpanded(scala.collection.Iterator row, scala.collection.Iterator output) {
+        while (row.hasNext()) {
+            Expression expression = (Expression) row.next();
+            Long out = id(output.next());
+            if (!(expression instanceof Attribute) || !id(expression).equals(out)) {
+                noteAsValues(expression.references());
+            }
+        }
+    }
+
+    private void noteSummands(Expression expression) {
+        if (expression instanceof AggregateExpression) {
+            AggregateExpression aggregate = (AggregateExpression) expression;
+            AggregateFunction function = aggregate.aggregateFunction();
+            boolean counts = function instanceof Count;
+            boolean sums = counts || function instanceof Sum || function instanceof Average;
+            if (sums && !aggregate.isDistinct() && function.children().size() == 1) {
+                Expression summand = (Expression) function.children().head();
+                if (summand instanceof Attribute) {
+                    if (!counts) {
+                        readAsSummand.add(id(summand));
+                    }
+                } else {
+                    noteAsValues(summand.references());
+                }
+                if (aggregate.filter().isDefined()) {
+                    noteAsValues(((Expression) aggregate.filter().get()).references());
+                }
+            } else {
+                noteAsValues(aggregate.references());
+            }
+        } else if (expression instanceof Attribute || expression instanceof SubqueryExpression) {
+            noteAsValues(expression.references());
+        } else {
+            scala.collection.Iterator parts = expression.children().iterator();
+            while (parts.hasNext()) {
+                noteSummands((Expression) parts.next());
+            }
+        }
+    }
+
+    private void noteAsValues(scala.collection.Iterable attributes) {
+        scala.collection.Iterator names = attributes.iterator();
+        while (names.hasNext()) {
+            readAsValue.add(id(names.next()));
+        }
+    }
+
+    private boolean isScan(LogicalPlan plan) {
+        return plan instanceof LogicalRDD && tables.containsKey(((LogicalRDD) plan).rdd());
     }
 
     private static Long id(Object attribute) {
@@ -127,7 +243,7 @@ public final class TableScans implements java.util.function.Function {
      */
     private Map noteScans(LogicalPlan plan, Expression condition, boolean asSet) {
         Map found = new HashMap();
-        if (plan instanceof LogicalRDD && tables.containsKey(((LogicalRDD) plan).rdd())) {
+        if (isScan(plan)) {
             found = addScan((LogicalRDD) plan, condition, asSet);
         }
         Expression own = plan instanceof Filter ? ((Filter) plan).condition() : null;
@@ -296,12 +412,21 @@ public final class TableScans implements java.util.function.Function {
     private Map addScan(LogicalRDD plan, Expression condition, boolean asSet) {
         Map names = new HashMap();
         List columns = new ArrayList();
+        List onlyInConditions = new ArrayList();
+        List summed = new ArrayList();
+        List counted = new ArrayList();
         scala.collection.Iterator output = plan.output().iterator();
         while (output.hasNext()) {
             Attribute attribute = (Attribute) output.next();
             names.put(id(attribute), attribute.name());
             if (read.contains(id(attribute))) {
                 columns.add(attribute.name());
+                if (!readAbove.contains(id(attribute))) {
+                    onlyInConditions.add(attribute.name());
+                }
+                if (!readAsValue.contains(id(attribute))) {
+                    (readAsSummand.contains(id(attribute)) ? summed : counted).add(attribute.name());
+                }
             }
         }
         List conditions = new ArrayList();
@@ -309,6 +434,9 @@ public final class TableScans implements java.util.function.Function {
         Map scan = new LinkedHashMap();
         scan.put("table", tables.get(plan.rdd()));
         scan.put("columns", columns);
+        scan.put("only_in_conditions", onlyInConditions);
+        scan.put("summed", summed);
+        scan.put("counted", counted);
         scan.put("conditions", conditions);
         scan.put("filters", new ArrayList());
         scan.put("distinct", Boolean.valueOf(asSet));

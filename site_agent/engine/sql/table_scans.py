@@ -53,7 +53,16 @@ def table_scans(session: SparkSession, rows: DataFrame, tables: Mapping[str, Jav
 def _scan(value: Mapping[str, Any]) -> TableScan:
     filters = tuple(dict.fromkeys(KeyFilter(*found) for found in value["filters"]))
     conditions = tuple(map(_expression, value["conditions"]))
-    return TableScan(value["table"], tuple(value["columns"]), conditions, filters, value["distinct"])
+    return TableScan(
+        value["table"],
+        tuple(value["columns"]),
+        conditions,
+        filters,
+        value["distinct"],
+        tuple(value["only_in_conditions"]),
+        tuple(value["summed"]),
+        tuple(value["counted"]),
+    )
 
 
 def _expression(value: Mapping[str, Any]) -> SparkExpression:

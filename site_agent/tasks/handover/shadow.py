@@ -7,8 +7,9 @@ other task's channel says are out. When that channel has ended in its favour, it
 and stores a checkpoint that says so: from then on it never looks at the channel again, so windows that are out stay
 out.
 
-Where windows are sessions, it takes no input: which rows are late is for the other task to say until its channel has
-ended. The inputs stay here, and are taken then as after a crash (`site_agent.tasks.retaken`).
+Where results come out at instants of their own, as sessions do, it takes no input: which rows are late is for the other
+task to say until its channel has ended. The inputs stay here, and are taken then as after a crash
+(`site_agent.tasks.retaken`).
 """
 
 from __future__ import annotations
@@ -216,7 +217,7 @@ class Shadow(GatheringTask):
     @property
     def _waits(self) -> bool:
         """Return whether it takes no input."""
-        return self._window.sessions is not None
+        return self._window.takes_again
 
     async def _step(self) -> None:
         context = self._context

@@ -10,5 +10,8 @@ def test_scans_come_back_equal() -> None:
     null = SparkExpression("Literal", "INT", None)
     column, empty = SparkExpression("AttributeReference", "INT", "a"), SparkExpression("Literal", "STRING", "")
     condition = SparkExpression("EqualNullSafe", "BOOLEAN", None, (column, null, empty), "(a <=> NULL)")
-    scans = (TableScan("t", ("a", "b"), (condition,)), TableScan("t", (), (), (KeyFilter("a", 0, "b"),), True))
+    scans = (
+        TableScan("t", ("a", "b"), (condition,), only_in_conditions=("b",), summed=("a",), counted=("c",)),
+        TableScan("t", (), (), (KeyFilter("a", 0, "b"),), True),
+    )
     assert scans_from_proto(scans_to_proto(scans)) == scans

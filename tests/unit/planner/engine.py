@@ -10,8 +10,8 @@ import duckdb
 import sqlglot
 from sqlglot import exp
 
-from planner.graph.plan import DraftPlan, Merge, MergeView, Stage
-from planner.values.names import BIN_COLUMN, INPUT_VIEW, WINDOW_END
+from planner.graph.plan import DraftPlan, Merge, MergeView, Pairs, Stage
+from planner.values.names import BIN_COLUMN, DUE_COLUMN, INPUT_VIEW, NEW_COLUMN, ROW_COLUMN, WINDOW_END
 from planner.values.stages import StageKind
 
 Rows = list[dict[str, Any]]
@@ -185,12 +185,18 @@ def _run_merge(
     (data, outputs), combined = given
     spec = merge.merge
     assert spec is not None
+    senders = {used.stage: draft.stage(used.stage) for used in merge.inputs}
+    for sender in senders.values():
+        if sender.kind is StageKind.MERGE:
+            _run_merge(db, sender, draft, given, f"from_{sender.id}")
     views = spec.views or (MergeView(INPUT_VIEW, spec.combine_sql),)
     for view in views:
         db.execute("DROP TABLE IF EXISTS gathered")
         for used in merge.inputs:
-            if used.view == view.view:
-                _run_source(db, draft.stage(used.stage), draft, (data, outputs))
+            if used.view == view.view and senders[used.stage].kind is StageKind.MERGE:
+                _gather(db, f"SELECT * FROM from_{used.stage}")
+            elif used.view == view.view:
+                _run_source(db, senders[used.stage], draft, (data, outputs))
         _put_view(db, f"all_{view.view}", "SELECT * FROM gathered")
     db.execute(f"DROP TABLE IF EXISTS {out}")
     for partition in range(merge.parts):
@@ -202,10 +208,24 @@ def _run_merge(
                 _port(db, view.combine_sql, combined)
             rows = f"SELECT * FROM {'held' if view.combine_sql else 'gathered'}"
             _put_view(db, f"of_{view.view}", of_windows(rows, spec))
+        if spec.pairs is not None and spec.pairs.newest:
+            _number_versions(db, spec.pairs, spec.window_column)
         for used in merge.inputs:
             copies = outputs.get(used.stage, {}).values() or [f"of_{used.view}"]
             _put_view(db, used.view, " UNION ALL ".join(f"SELECT * FROM {name}" for name in copies))
         db.execute(f"{f'INSERT INTO {out}' if partition else f'CREATE TABLE {out} AS'} {to_duckdb(merge.sql)}")
+
+
+def _number_versions(db: duckdb.DuckDBPyConnection, pairs: Pairs, time: str) -> None:
+    """Gives each row of the second view a number, and the first view the version of each."""
+    first, second = f"of_{pairs.first.view}", f"of_{pairs.second.view}"
+    db.execute(f"CREATE OR REPLACE TABLE numbered AS SELECT *, row_number() OVER () AS {ROW_COLUMN} FROM {second}")
+    on = [f"a.{own} = b.{key}" for own, key in zip(pairs.second.keys, pairs.first.keys, strict=True)]
+    on.append(f"a.{time} {'>' if pairs.strict else '>='} b.{time}")
+    chosen = f"SELECT b.*, a.{ROW_COLUMN} FROM numbered AS a ASOF JOIN {first} AS b ON {' AND '.join(on)}"
+    db.execute(f"CREATE OR REPLACE TABLE chosen AS {chosen}")
+    for view, made in ((first, "chosen"), (second, "numbered")):
+        _put_view(db, view, f"SELECT * FROM {made}")
 
 
 def _run_source(
@@ -220,12 +240,20 @@ def _run_source(
             _put_view(db, used.view, parts)
         for rows in data[source.relation or ""].get(site, ()):
             _load_input(db, source, draft, (site, rows))
-            gathered = db.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'gathered'").fetchall()
-            db.execute(f"{'INSERT INTO gathered' if gathered else 'CREATE TABLE gathered AS'} {to_duckdb(source.sql)}")
+            _gather(db, to_duckdb(source.sql))
+
+
+def _gather(db: duckdb.DuckDBPyConnection, sql: str) -> None:
+    gathered = db.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'gathered'").fetchall()
+    db.execute(f"{'INSERT INTO gathered' if gathered else 'CREATE TABLE gathered AS'} {sql}")
 
 
 def of_windows(rows: str, merge: Merge) -> str:
     """The rows of a merge as they come out of its state when all windows have closed: once for each window."""
+    if merge.pairs is not None and merge.pairs.newest:
+        return rows
+    if merge.pairs is not None:
+        return f"SELECT *, true AS {NEW_COLUMN}, true AS {DUE_COLUMN} FROM ({rows})"
     if merge.sessions is not None:
         return _of_sessions(rows, merge.window_column, merge.sessions.keys)
     if not merge.panes:

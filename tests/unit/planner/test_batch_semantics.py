@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import duckdb
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.planner.build import catalog_of, draft_of
-from tests.unit.planner.engine import connect, load, run_batch, to_duckdb
+from tests.unit.planner.engine import load, run_batch, to_duckdb
 
 CATALOG = catalog_of(
     """
@@ -90,12 +88,6 @@ ORDERED = (
     "SELECT v, rank() OVER (ORDER BY v NULLS FIRST) AS r FROM t ORDER BY r, v NULLS FIRST LIMIT 5",
     "(SELECT v FROM t ORDER BY v NULLS LAST LIMIT 2) UNION ALL (SELECT max(x) FROM u) ORDER BY 1 NULLS LAST",
 )
-
-
-@pytest.fixture(scope="module")
-def db() -> Iterator[duckdb.DuckDBPyConnection]:
-    with connect() as connection:
-        yield connection
 
 
 rows = st.fixed_dictionaries(

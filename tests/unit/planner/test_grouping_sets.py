@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from planner.text.logical import logical_lines
 from planner.values.errors import PlannerError
 from tests.unit.planner.build import draft_of
-from tests.unit.planner.engine import connect, fetch, run_draft
+from tests.unit.planner.engine import fetch, run_draft
 from tests.unit.planner.test_semantics import CATALOG, load_whole, streams
 
 W = "window(ts, '10 seconds')"
@@ -23,12 +22,6 @@ SETS = (
 )
 ITEMS = "k, w, grouping(k) AS gk, grouping_id() AS id, count(*) AS n, sum(v) AS v, count(DISTINCT v) AS d"
 DUCK_ITEMS = ITEMS.replace("grouping(", "GROUPING(").replace("grouping_id()", "GROUPING(k, w)")
-
-
-@pytest.fixture(scope="module")
-def db() -> Iterator[duckdb.DuckDBPyConnection]:
-    with connect() as connection:
-        yield connection
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

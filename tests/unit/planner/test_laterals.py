@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import duckdb
 import pytest
 
 from planner.text.logical import logical_lines
 from planner.values.errors import PlannerError
 from tests.unit.planner.build import catalog_of, draft_of
-from tests.unit.planner.engine import connect, fetch, load, run_draft
+from tests.unit.planner.engine import fetch, load, run_draft
 from tests.unit.planner.test_semantics import START
 
 CATALOG = catalog_of(
@@ -66,12 +64,6 @@ CASES = {
         "ON s.k = d.k AND d.x < 'x'",
     ),
 }
-
-
-@pytest.fixture(scope="module")
-def db() -> Iterator[duckdb.DuckDBPyConnection]:
-    with connect() as connection:
-        yield connection
 
 
 @pytest.mark.parametrize(("sql", "wanted"), CASES.values(), ids=CASES)

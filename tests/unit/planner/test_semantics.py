@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.planner.build import catalog_of, draft_of
-from tests.unit.planner.engine import connect, fetch, load, run_draft
+from tests.unit.planner.engine import fetch, load, run_draft
 
 CATALOG = catalog_of(
     """
@@ -33,12 +32,6 @@ AGGREGATES = (
 )
 FILTERS = ("v > 3", "w = 'a'", "k IS NOT NULL", "site <> 'eu'", "site IN ('us', 'ap')", "v > 1 OR d < 0.5")
 HAVINGS = ("count(*) > 1", "sum(v) > 5", "count(*) > 1 AND max(d) IS NOT NULL", "a0 IS NOT NULL")
-
-
-@pytest.fixture(scope="module")
-def db() -> Iterator[duckdb.DuckDBPyConnection]:
-    with connect() as connection:
-        yield connection
 
 
 rows = st.fixed_dictionaries(

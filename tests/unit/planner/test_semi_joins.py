@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -12,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from planner.text.logical import logical_lines
 from planner.values.errors import PlannerError
 from tests.unit.planner.build import draft_of
-from tests.unit.planner.engine import connect, fetch, run_draft
+from tests.unit.planner.engine import fetch, run_draft
 from tests.unit.planner.test_semantics import CATALOG, load_whole, streams, tables
 
 QUERIES = (
@@ -33,12 +32,6 @@ QUERIES = (
     "SELECT s.k, t.name FROM s JOIN t ON s.v > t.x AND t.name = 'x'",
     "SELECT s.k, t.name FROM s LEFT JOIN t ON s.v BETWEEN t.x AND t.x + 2 AND s.k > 1",
 )
-
-
-@pytest.fixture(scope="module")
-def db() -> Iterator[duckdb.DuckDBPyConnection]:
-    with connect() as connection:
-        yield connection
 
 
 @pytest.mark.parametrize("sql", QUERIES)
@@ -104,8 +97,6 @@ REFUSED = [
     ("SELECT k FROM s WHERE k IN (SELECT k FROM s)", 36),
     ("SELECT k FROM s WHERE k IN (SELECT k FROM t) OR v > 1", 36),
     ("SELECT k IN (SELECT k FROM t) AS x FROM s", 14),
-    ("SELECT k FROM s WHERE v > (SELECT max(x) FROM t)", 28),
-    ("SELECT k FROM s WHERE k IN (SELECT k FROM t GROUP BY k)", 36),
     ("SELECT k FROM s WHERE (k, v) IN (SELECT k, x FROM t)", 41),
     ("SELECT k FROM s WHERE k IN (SELECT k, x FROM t)", 36),
     ("SELECT k FROM s WHERE EXISTS (SELECT 1 FROM t JOIN t AS u ON t.k = u.k)", 38),

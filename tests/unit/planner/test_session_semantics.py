@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import duckdb
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.unit.planner.build import draft_of
-from tests.unit.planner.engine import connect, fetch, run_draft
+from tests.unit.planner.engine import fetch, run_draft
 from tests.unit.planner.test_semantics import AGGREGATES, CATALOG, FILTERS, HAVINGS, KEYS, load_whole, streams
 
 GAPS = (
@@ -24,12 +22,6 @@ GAPS = (
     ),
 )
 """As Spark has them, and DuckDB."""
-
-
-@pytest.fixture(scope="module")
-def db() -> Iterator[duckdb.DuckDBPyConnection]:
-    with connect() as connection:
-        yield connection
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 from planner.values.errors import UnsupportedSqlError
 from tests.unit.planner.build import catalog_of, draft_of
-from tests.unit.planner.engine import connect, fetch, load, run_draft
+from tests.unit.planner.engine import fetch, load, run_draft
 
 CATALOG = catalog_of(
     """
@@ -47,12 +46,6 @@ TABLES = (
 )
 FILTERS = ("a.v IS NOT NULL", "b.k IS NULL", "b.x > 0", "a.v >= b.x", "a.site = 'us'", "t.name = 'x'")
 WINDOWS = ((10, 10, 0), (10, 5, 0), (6, 2, 0), (10, 10, 4), (10, 4, 3))
-
-
-@pytest.fixture(scope="module")
-def db() -> Iterator[duckdb.DuckDBPyConnection]:
-    with connect() as connection:
-        yield connection
 
 
 def load_whole(db: duckdb.DuckDBPyConnection, data: dict[str, Any]) -> None:
@@ -274,3 +267,19 @@ def test_a_left_stream_that_may_lack_a_row_keeps_its_conditions_and_tables_for_t
     assert "RIGHT JOIN" in merge.sql
     assert merge.merge is not None
     assert [view.required for view in merge.merge.views] == [False, True]
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    stream=st.fixed_dictionaries({"us": s_epochs, "eu": s_epochs}),
+    other=st.fixed_dictionaries({"eu": r_epochs, "ap": r_epochs}),
+    kind=st.sampled_from(KINDS),
+)
+def test_a_sub_query_in_from_filters_before_it_is_joined(
+    db: duckdb.DuckDBPyConnection, stream: dict[str, Any], other: dict[str, Any], kind: str
+) -> None:
+    sql = f"SELECT a.v, b.x FROM (SELECT * FROM s WHERE v > 1) AS a {kind} r AS b ON a.k = b.k AND {{}}"
+    data = {"s": stream, "r": other, "t": {"us": [[]]}}
+    load_whole(db, data)
+    draft = draft_of(sql.format("window(a.ts, '10 seconds') = window(b.seen, '10 seconds')"), CATALOG)
+    assert run_draft(db, draft, data) == fetch(db, sql.format("w(a.ts, 10) = w(b.seen, 10)"))

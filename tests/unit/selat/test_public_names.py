@@ -45,5 +45,5 @@ def test_the_public_methods() -> None:
         "cancel", "explain", "id", "info", "last", "pause", "results", "resume", "state", "wait", "watch",
     }  # fmt: skip
     assert {n for n in vars(selat.Results) if not n.startswith("_")} == {
-        "arrow", "close", "cursor", "info", "pandas", "rows",
+        "arrow", "close", "cursor", "info", "pandas", "rows", "table",
     }  # fmt: skip

@@ -38,8 +38,9 @@ from master.records.specs import (
     VersionedAssignment,
 )
 from planner.graph.ids import TaskId
-from planner.graph.plan import Merge, MergeView
+from planner.graph.plan import Merge, MergeView, Pairs
 from planner.relations.catalog import ARRIVED, Binding, Column, Function, Relation, RelationKind
+from planner.values.pairs import PairSide
 from planner.values.stages import StageKind
 from selat.v1 import common_pb2, site_pb2
 from tests.fakes.assignments import assignment_from_proto
@@ -103,8 +104,14 @@ REPORTS = st.builds(
     disk=st.builds(DiskUse, st.dictionaries(TEXT, COUNT), *[COUNT] * 4),
     stream_logs=tuples(st.builds(StreamLog, TEXT, *[COUNT] * 5, st.booleans(), TEXT)),
 )
-INPUTS = tuples(st.builds(ChannelInput, IDS, TEXT, TEXT))
+INPUTS = tuples(st.builds(ChannelInput, IDS, TEXT, TEXT, behind=LENGTH))
 VIEWS = tuples(st.builds(MergeView, TEXT, TEXT, st.booleans()))
+SIDES = st.builds(PairSide, TEXT, tuples(TEXT), st.booleans(), st.booleans())
+FLAGS = {name: st.booleans() for name in ("emits_pairs", "newest", "strict")}
+PAIRS = st.builds(Pairs, SIDES, SIDES, LENGTH, st.none() | LENGTH, TEXT, **FLAGS)
+MERGES = st.builds(Merge, TEXT, LENGTH, TEXT, st.none() | LENGTH.filter(bool), VIEWS) | st.builds(
+    Merge, NAMED, LENGTH, TEXT, pairs=PAIRS
+)
 TASKS = st.builds(
     TaskSpec,
     task_id=IDS,
@@ -115,7 +122,7 @@ TASKS = st.builds(
     relation=st.none() | RELATIONS,
     read_columns=tuples(TEXT),
     inputs=INPUTS,
-    merge=st.none() | st.builds(Merge, TEXT, LENGTH, TEXT, st.none() | LENGTH.filter(bool), VIEWS),
+    merge=st.none() | MERGES,
     consumers=tuples(TEXT),
     functions=tuples(
         st.builds(

@@ -92,3 +92,18 @@ def test_what_is_left_alone_is_left_alone_while_the_others_are_on_their_way(orde
     # Once their effect should have been seen, it does not count any more.
     late = decide(later(situation, 200), first.memory, own)
     assert [one for one in late.decisions if one.verdict is Verdict.ACT]
+
+
+def test_none_is_left_alone_without_pruning() -> None:
+    found = decide(a_cut_link(), Memory(), replace(SETTINGS, prune=False)).decisions
+    assert {one.query for one in found if one.verdict is Verdict.ACT} == {"late", "light"}
+    (heavy,) = (one for one in found if one.query == "heavy")
+    # It is looked at, and has no place.
+    assert heavy.reason.startswith("there is no placement")
+
+
+def test_a_round_has_no_more_actions_than_it_may() -> None:
+    found = decide(a_cut_link(), Memory(), replace(SETTINGS, most_actions=1)).decisions
+    (acted,) = (one for one in found if one.verdict is Verdict.ACT)
+    others = [one for one in found if one is not acted]
+    assert [one.reason for one in others] == ["no more is done in this round"] * 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.graph.plan import Sessions, has_sessions
+from planner.graph.plan import Sessions, takes_again
 from planner.rules.combines import with_combines
 from planner.sharing.vertices import vertices_of
 from planner.text.logical import logical_lines
@@ -35,7 +35,7 @@ def test_sources_send_the_sessions_of_an_epoch_and_the_merge_groups_by_their_end
     assert merge.merge is not None
     assert merge.merge.sessions == Sessions(("_k0",), "10 minutes")
     assert "GROUP BY _window_start, _window_end, _k0" in merge.merge.combine_sql
-    assert has_sessions(draft.stages)
+    assert takes_again(draft.stages)
     assert "PartialAggregate[session with a gap of 10 minutes, k]" in "\n".join(logical_lines(draft.logical))
 
 
@@ -64,7 +64,7 @@ def test_each_row_may_have_a_gap_of_its_own() -> None:
     ],
 )
 def test_filters_projections_and_unions_are_possible(text: str) -> None:
-    assert has_sessions(draft_of(text, CATALOG).stages)
+    assert takes_again(draft_of(text, CATALOG).stages)
 
 
 def test_merges_of_sessions_run_in_parts_where_they_have_keys() -> None:

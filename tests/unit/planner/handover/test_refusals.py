@@ -38,7 +38,7 @@ def test_what_stays(kind: StageKind) -> None:
         (replace(MOVE, versions={"us": "0.0.9"}), "us (0.0.9)"),
         (replace(MOVE, without_state=True, reads_table=True), "because it reads a table"),
         (replace(MOVE, without_state=True, kind=StageKind.DERIVE), "because it is a derive task"),
-        (replace(MOVE, without_state=True, of_sessions=True), "a session may have begun long before"),
+        (replace(MOVE, without_state=True, takes_again=True), "what comes out may be of rows that came long before"),
     ],
     ids=str,
 )

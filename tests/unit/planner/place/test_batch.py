@@ -154,6 +154,7 @@ def test_explain_of_a_query_that_runs_whole_says_what_each_scan_sends() -> None:
         "stage": "map",
         "columns": ["line"],
         "distinct": False,
+        "counted": False,
         "pushed": ["NOT line IS NULL"],
         "not_pushed": [
             {"condition": "(line RLIKE line)", "reason": "RLike is not known to succeed for every row"},

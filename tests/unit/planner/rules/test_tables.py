@@ -157,12 +157,6 @@ def test_a_query_that_gathers_is_joined_by_the_reduce() -> None:
     assert "d: computed by the reduce, which joins it" in draft.notes
 
 
-def test_a_stream_joined_to_an_aggregate_of_a_table_is_refused() -> None:
-    """Each site would compute it of its own rows."""
-    with pytest.raises(PlannerError, match="aggregates and cannot be joined yet"):
-        draft_of("SELECT c.page FROM clicks c JOIN (SELECT max(page) AS p FROM pages) AS d ON c.page = d.p", CATALOG)
-
-
 @pytest.mark.parametrize(
     ("text", "code", "column", "found"),
     [

@@ -72,6 +72,58 @@ def test_a_map_for_each_table_and_the_text_over_all_columns() -> None:
     )
 
 
+def conditioned(*conditions: SparkExpression, only: tuple[str, ...]) -> TableScan:
+    return TableScan("t", ("a", "b", "s"), conditions, only_in_conditions=only)
+
+
+def test_a_column_that_only_conditions_read_is_a_constant_that_fulfils_them() -> None:
+    text = "SELECT a FROM t EXCEPT SELECT 1"
+    draft = whole(text, conditioned(is_("b", "1"), is_("s", "x", "STRING"), only=("b", "s")))
+    assert sql_of(draft) == {
+        "map": "SELECT a FROM input WHERE input.b = 1 AND input.s = 'x'",
+        "reduce": f"WITH t AS (SELECT a, CAST('1' AS INT) AS b, CAST('x' AS STRING) AS s FROM input ) ({text} )",
+    }
+    assert [scan.columns for scan in draft.scans] == [("a",)]
+    assert draft.stage("map").read_columns == ("a", "b", "s")
+
+
+OF_BOTH = replace(is_("a", "1"), arguments=tuple(SparkExpression("AttributeReference", "INT", n) for n in "ab"))
+NOT_PUSHED = replace(
+    is_("b", "1"), arguments=(SparkExpression("Nondeterministic", "INT"), *is_("b", "1").arguments[:1])
+)
+
+
+@pytest.mark.parametrize(
+    "scans",
+    [
+        [conditioned(is_("b", "1"), only=())],
+        # The row's own value of `a` has to be the value of `b`.
+        [conditioned(OF_BOTH, is_("b", "1"), only=("b",))],
+        [conditioned(NOT_PUSHED, only=("b",))],
+        [conditioned(is_("b", "1"), is_("b", "2"), only=("b",))],
+        # A row that one scan needs may not fulfil the other's conditions.
+        [conditioned(is_("b", "1"), only=("b",)), conditioned(is_("b", "2"), only=("b",))],
+        [conditioned(is_("b", "1"), only=("b",)), conditioned(only=("b",))],
+        [conditioned(is_("b", "1"), only=("b",)), conditioned(is_("b", "1"), only=())],
+    ],
+)
+def test_a_column_is_sent_where_no_constant_does(scans: list[TableScan]) -> None:
+    draft = whole("SELECT a FROM t EXCEPT SELECT a FROM t", *scans)
+    assert sql_of(draft)["map"].startswith("SELECT a, b, s FROM input")
+
+
+def test_several_scans_with_the_same_conditions_have_the_same_constants() -> None:
+    twice = [conditioned(is_("b", "1"), is_("a", n), only=("b",)) for n in "12"]
+    draft = whole("SELECT a FROM t EXCEPT SELECT a FROM t", *twice)
+    assert sql_of(draft)["map"] == "SELECT a, s FROM input WHERE input.b = 1 AND (input.a = 1 OR input.a = 2)"
+
+
+def test_only_the_rows_count_where_conditions_alone_read_columns() -> None:
+    scan = TableScan("t", ("b",), (is_("b", "1"),), only_in_conditions=("b",))
+    draft = whole("SELECT count(*) AS a FROM t FULL JOIN u ON false", scan)
+    assert sql_of(draft)["map"] == "SELECT 1 AS _one FROM input WHERE input.b = 1"
+
+
 def test_several_scans_of_a_table_share_what_they_have_in_common() -> None:
     one, two = (is_("a", "1"), is_("s", "x", "STRING")), (is_("a", "1"), is_("b", "2"))
     text = "SELECT a FROM t EXCEPT SELECT a FROM t"

@@ -221,7 +221,10 @@ def test_what_is_refused_has_its_place_and_a_hint(sql: str, column: int, found: 
 def test_the_hint_shows_the_condition() -> None:
     with pytest.raises(PlannerError) as raised:
         draft_of("SELECT c.ms FROM clicks c JOIN visits AS seen ON c.page = seen.page")
-    assert raised.value.hint == "Add to ON: AND window(c.ts, '10 seconds') = window(seen.ts, '10 seconds')."
+    assert raised.value.hint == (
+        "Add to ON: AND window(c.ts, '10 seconds') = window(seen.ts, '10 seconds'), or AND seen.ts BETWEEN c.ts - "
+        "INTERVAL '1 hour' AND c.ts + INTERVAL '1 hour'."
+    )
 
 
 def test_a_bare_site_is_ambiguous() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache
@@ -19,7 +18,7 @@ from planner.sharing.vertices import Vertex
 from planner.values.names import BIN_COLUMN
 from planner.values.stages import StageKind
 from tests.unit.planner.build import draft_of
-from tests.unit.planner.engine import Rows, connect, fetch, load, run_draft, to_duckdb
+from tests.unit.planner.engine import Rows, fetch, load, run_draft, to_duckdb
 from tests.unit.planner.sharing.build import CATALOG, residual_sql, typed, vertices
 from tests.unit.planner.sharing.names import vid
 from tests.unit.planner.test_semantics import rows as any_row
@@ -28,12 +27,6 @@ STREAM = [("ts", "TIMESTAMP"), ("k", "INT"), ("w", "STRING"), ("v", "INT"), ("d"
 SPARK_TYPES = {"HUGEINT": "BIGINT", "INTEGER": "INT", "VARCHAR": "STRING"}
 WINDOW = "window(ts, '10 seconds')"
 MINUTE = timedelta(minutes=1)
-
-
-@pytest.fixture(scope="module")
-def db() -> Iterator[duckdb.DuckDBPyConnection]:
-    with connect() as connection:
-        yield connection
 
 
 @cache

@@ -5,19 +5,17 @@ DuckDB runs both queries over the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import duckdb
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.sharing.forms import Form
 from planner.sharing.vertices import VertexKind
 from tests.unit.planner.build import draft_of
-from tests.unit.planner.engine import connect, run_draft
+from tests.unit.planner.engine import run_draft
 from tests.unit.planner.sharing.build import CATALOG, vertices
 from tests.unit.planner.sharing.names import vid
 from tests.unit.planner.test_semantics import streams
@@ -121,12 +119,6 @@ def in_words(draw: st.DrawFn, meaning: Meaning) -> str:
     if meaning.top is not None:
         sql += f" QUALIFY {meaning.top[0]}() OVER (PARTITION BY window ORDER BY {first}) <= {meaning.top[1]}"
     return sql
-
-
-@pytest.fixture(scope="module")
-def db() -> Iterator[duckdb.DuckDBPyConnection]:
-    with connect() as connection:
-        yield connection
 
 
 def fingerprint_of(sql: str) -> tuple[str, Form]:

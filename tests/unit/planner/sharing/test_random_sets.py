@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from math import nan
@@ -16,7 +15,6 @@ import pytest
 from planner.sharing.modes import Sharing
 from planner.sharing.plans import Action
 from tests.seeds import random_of
-from tests.unit.planner.engine import connect
 from tests.unit.planner.sharing.executor import SITES, Deployment, Lab, Spare
 from tests.unit.planner.sharing.test_fingerprints import AGGREGATES as WORDS_OF_AGGREGATES
 from tests.unit.planner.sharing.test_fingerprints import FILTERS as WORDS_OF_FILTERS
@@ -189,12 +187,6 @@ def data(rng: Random) -> dict[str, dict[str, list[list[dict[str, Any]]]]]:
 def spare(rng: Random) -> Spare:
     pairs = [(a, b) for a in SITES for b in SITES if a != b]
     return {pair: rng.choice((0.0, 2e4, 1e5)) for pair in rng.sample(pairs, rng.randrange(7))}
-
-
-@pytest.fixture(scope="module")
-def db() -> Iterator[duckdb.DuckDBPyConnection]:
-    with connect() as connection:
-        yield connection
 
 
 def check_set(lab: Lab, texts: list[str], rng: Random) -> Counter[Action]:

@@ -5,11 +5,10 @@ DuckDB runs the operators as they would be deployed: each once, over what it rea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import duckdb
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +23,7 @@ from planner.sharing.schedule import deploy, share
 from planner.sharing.vertices import Vertex, VertexKind
 from planner.sharing.wan import Wan
 from tests.unit.planner.build import topology_of
-from tests.unit.planner.engine import Rows, connect, fetch, load, of_windows, run_draft, to_duckdb
+from tests.unit.planner.engine import Rows, fetch, load, of_windows, run_draft, to_duckdb
 from tests.unit.planner.sharing.build import vertices
 from tests.unit.planner.sharing.names import tid
 from tests.unit.planner.sharing.test_containment import STREAM, described, plain
@@ -32,12 +31,6 @@ from tests.unit.planner.sharing.test_fingerprints import in_words, meanings
 from tests.unit.planner.test_semantics import streams
 
 SITES = ("us", "eu", "ap")
-
-
-@pytest.fixture(scope="module")
-def db() -> Iterator[duckdb.DuckDBPyConnection]:
-    with connect() as connection:
-        yield connection
 
 
 class Cluster:

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from planner.graph.ids import TaskId, VertexId
-from planner.graph.plan import Destination, Merge, PhysicalPlan, Stage, StageInput
+from planner.graph.plan import Destination, Merge, PhysicalPlan, Stage, StageInput, Totals
 from planner.sharing.deployment import Deployment
 from planner.sharing.modes import Sharing
 from planner.sharing.swapping import (
@@ -75,6 +75,16 @@ def test_other_combines_over_the_same_sources_are_accepted(running: PhysicalPlan
 def test_tasks_that_others_may_share_stay() -> None:
     found = refusal(asked(WRITTEN, FLAT, Deployment(Sharing.SANA, (), ())))
     assert found == ("query q may share its tasks", "submit the query with SET sharing = 'net'")
+
+
+def test_totals_are_made_of_rows_from_before_the_new_combines() -> None:
+    totals = replace(TUMBLING, totals=Totals(("k",), ("k",)))
+    wanted = replace(FLAT, stages=(*FLAT.stages[:-1], replace(FLAT.stages[-1], merge=totals)))
+    found = refusal(asked(WRITTEN, wanted))
+    assert found == (
+        "what m1 adds up may be of rows that came long before other sites combine",
+        "submit the query anew",
+    )
 
 
 def test_windows_that_overlap_have_to_begin_where_panes_are_whole() -> None:

@@ -10,7 +10,7 @@ from planner.adapt.model import Settings
 from planner.adapt.options import Action, Change, Option
 from simulator.wasp.dynamics import Dynamics, Hour, hour, outcome_of, placement_at, taken_back
 from simulator.wasp.fluid import Load
-from simulator.wasp.run import Act
+from simulator.wasp.loop import Act
 from simulator.wasp.world import alike, phases
 
 YSB = Load("YSB", 10e6)

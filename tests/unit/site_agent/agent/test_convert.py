@@ -9,6 +9,7 @@ from contract.figures import TaskFigures, figures_of, values_of
 from contract.handover import HandoverReport, handover_from_proto
 from contract.splits import split_to_proto
 from contract.tasks import TaskState
+from planner.values.pairs import PairSide
 from planner.values.splits import FilePart
 from planner.values.stages import StageKind
 from selat.v1 import common_pb2, site_pb2
@@ -20,6 +21,7 @@ from site_agent.tasks.spec import (
     Assignment,
     HandOver,
     InputSpec,
+    PairSpec,
     RelationSpec,
     ResultSpec,
     SeedSpec,
@@ -140,6 +142,22 @@ def test_a_merge_of_sessions_is_told_of_their_columns() -> None:
 
     views = (ViewSpec("input", "C"),)
     assert spec.window == WindowSpec("s", 10, 10, views, sessions=SessionSpec("e", ("k", "l")))
+
+
+@pytest.mark.parametrize("upper_us", [None, 0, 7])
+def test_a_merge_of_pairs_is_told_of_their_bounds_and_how_far_rows_are_behind(upper_us: int | None) -> None:
+    first = site_pb2.PairSide(view="input", keys=["k"], unmatched=True)
+    second = site_pb2.PairSide(view="t1", keys=["l"], once=True)
+    pairs = site_pb2.Pairs(column="w", first=first, second=second, lower_us=-5, upper_us=upper_us, until_column="u")
+    merge = site_pb2.MergeSpec(window_us=10, combine_sql="C", pairs=pairs)
+    behind = site_pb2.ChannelInput(channel="q.m1.us", behind_us=3)
+    task = site_pb2.TaskSpec(task_id="q.m2.eu", kind=site_pb2.STAGE_KIND_MERGE, merge=merge, inputs=[behind])
+    (spec,) = assignment_from_proto(site_pb2.Assignment(tasks=[task])).tasks
+
+    sides = (PairSide("input", ("k",), unmatched=True), PairSide("t1", ("l",), once=True))
+    expected = PairSpec(*sides, lower_us=-5, upper_us=upper_us, until="u", emits_pairs=False)
+    assert spec.window == WindowSpec("w", 10, 10, (ViewSpec("input", "C"),), pairs=expected)
+    assert spec.inputs[0].behind_us == 3
 
 
 @pytest.mark.parametrize("split", [None, Split(), Split((FilePart("/a", 3, 4), FilePart("/b", 0, 9)), 13)])

@@ -52,3 +52,12 @@ def test_json_and_back() -> None:
     for broken in broken_values:
         with pytest.raises((KeyError, TypeError, ValueError)):
             Consumers.from_json(broken)
+
+
+def test_a_consumer_may_need_again_what_is_kept_for_another() -> None:
+    ahead = Consumers().named(["ewr", "jfk"]).acknowledge("ewr", 4).acknowledge("jfk", 1)
+    again = ahead.renewed("ewr")
+    assert again.cursors == {"ewr": 2, "jfk": 2}
+    assert again.acknowledge("jfk", 7).first_epoch == 2
+    assert ahead.passed_end("ewr").renewed("ewr").past_end == frozenset()
+    assert ahead.renewed("lga") is ahead

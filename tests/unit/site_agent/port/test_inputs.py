@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -41,6 +42,14 @@ def test_the_channel_that_is_farthest_behind_goes_first(tmp_path: Path) -> None:
         ("b", 2),
         ("a", 2),
     ]
+
+
+def test_a_channel_whose_rows_may_be_before_its_watermark_counts_as_so_far_behind(tmp_path: Path) -> None:
+    store = ChannelStore(tmp_path)
+    states = [filled(store, "a", 10, 50, None), filled(store, "b", 20, 30, 70)]
+    states[1].source = replace(states[1].source, behind_us=25)
+    assert [state.source.watermark_us(state.log.epochs.manifest(2).standing) for state in states] == [None, 45]
+    assert picked(states, max_bytes=1 << 20)[:4] == [("a", 0), ("b", 0), ("b", 1), ("b", 2)]
 
 
 def test_the_limit_is_kept_but_one_epoch_always_fits(tmp_path: Path) -> None:

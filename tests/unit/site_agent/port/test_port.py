@@ -164,6 +164,20 @@ async def test_a_chain_of_successors(world: World) -> None:
     assert (await world.next()).ended
 
 
+async def test_rows_of_a_successor_may_be_as_far_behind_its_watermark(world: World) -> None:
+    """Rows of pairs go to a merge with event times before their channel's watermark, whoever makes them."""
+    world.publish("a", 1, watermark_us=30)
+    world.log("a").finish_as(EndMark(0, "b", "jfk"))
+    world.log("b").begin_at(1)
+    await world.port.set_inputs([replace(A, behind_us=20)])
+    while world.port.watermark_us != 10:
+        await world.next()
+    world.publish("b", 2, watermark_us=50)
+    while world.port.watermark_us == 10:
+        batch = await world.next()
+    assert (numbers(batch), batch.watermark_us) == ([2], 30)
+
+
 @pytest.mark.parametrize(("query", "goes_on_in"), [("q", "c"), ("other", "b")])
 async def test_where_a_channel_forks_a_query_goes_on_in_its_own(world: World, query: str, goes_on_in: str) -> None:
     world.publish("a", 1, watermark_us=10)

@@ -67,3 +67,22 @@ async def test_a_restarted_router_knows_its_readers(tmp_path: Path) -> None:
     await second.keep_only(["a"])
     assert (second.subscriptions("b"), store.ids()) == ({}, ("c",))
     await second.close()
+
+
+async def test_a_reader_that_joins_later_keeps_what_is_still_there_for_another_site(tmp_path: Path) -> None:
+    router = Router("jfk", ChannelStore(tmp_path), no_network)
+    log = await router.subscribe("c", "jfk", "a")
+    log.set_consumers(["jfk", "ewr"])
+    for epoch in range(8):
+        log.publish(epoch, None, watermark_us=None)
+    router.acknowledge("c", "a", 7)
+    log.acknowledge("ewr", 3)
+    assert log.first_epoch == 4
+    assert await router.subscribe("c", "jfk", "b") is log
+    router.acknowledge("c", "a", 7)
+    # The other site needs it no longer; the new reader does.
+    log.set_consumers(["jfk"])
+    assert log.first_epoch == 4
+    router.acknowledge("c", "b", 5)
+    assert log.first_epoch == 6
+    await router.close()

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from random import Random
 
 import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import invariant, precondition, rule
 
-from planner.values.names import BIN_COLUMN, BINS
+from planner.values.names import BIN_COLUMN
 from site_agent.state.segments import without_bins
 from site_agent.tasks.checkpoint import Checkpoint
-from site_agent.tasks.context import TaskLimits
+from site_agent.tasks.instants import EVERY_US
 from site_agent.tasks.merge_state import MergeState
-from site_agent.tasks.sessions import EVERY_US, OpenSessions
+from site_agent.tasks.sessions import OpenSessions
+from site_agent.tasks.spec import SessionSpec
 from tests.unit.site_agent.fakes import TableEngine
+from tests.unit.site_agent.tasks.kept import KEYS, LIMITS, KeptRows, with_bins
 from tests.unit.site_agent.tasks.sessions import WINDOW, Partial, partials_of, sessions_of, summed, table_of
 from tests.unit.site_agent.tasks.test_merge import Site
 
 BINNED = replace(WINDOW, by_bins=True)
-LIMITS = TaskLimits(rows_at_once=3, compact_rows=4, runs_alike=2, runs_most=5)
-KEYS = "abcdefgh"
-
-
-def with_bins(table: pa.Table) -> pa.Table:
-    bins = [KEYS.index(key) * BINS // len(KEYS) for key in table.column("k").to_pylist()]
-    return table.append_column(BIN_COLUMN, pa.array(bins, pa.int64()))
 
 
 async def combine(sql: str, rows: pa.Table) -> pa.Table:
@@ -47,25 +41,11 @@ def together(rows: Iterable[Partial]) -> list[Partial]:
     return partials_of(summed(table_of(list(rows)))) if rows else []
 
 
-class StateMachine(RuleBasedStateMachine):
-    """The model: all rows of sessions that are not out; of the last checkpoint, too."""
+class StateMachine(KeptRows):
+    """The model: all rows of sessions that are not out."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.directory = TemporaryDirectory()
-        self.runner = asyncio.Runner()
-
-    @initialize()
-    def begin(self) -> None:
-        self.rows: list[Partial] = []
-        self.saved: tuple[list[Partial], int | None] = ([], None)
-        self.number = 0
-        self.state = opened(Path(self.directory.name))
-        self.runner.run(self.state.restore())
-
-    @property
-    def closed_us(self) -> int | None:
-        return self.state.open.closed_us
+    window = BINNED
+    combine = staticmethod(combine)
 
     @rule(
         rows=st.lists(
@@ -95,25 +75,6 @@ class StateMachine(RuleBasedStateMachine):
         self.state.open.advance(watermark_us)
         self.rows = [row for row in self.rows if not any(_is_in(row, session) for session in due)]
 
-    @rule(one_of_each=st.booleans())
-    def save(self, *, one_of_each: bool) -> None:
-        self.number += 1
-        checkpoint = Checkpoint(self.number, closed_us=self.closed_us)
-        self.runner.run(self.state.save(checkpoint, one_of_each=one_of_each))
-        self.saved = (list(self.rows), self.closed_us)
-        assert len(self.state.open.windows["input"].runs) <= LIMITS.runs_most
-
-    @rule()
-    def forget(self) -> None:
-        self.state.open.forget()
-
-    @rule()
-    def crash(self) -> None:
-        self.state = opened(Path(self.directory.name))
-        assert self.runner.run(self.state.restore()).checkpoint.number == self.number
-        self.rows = list(self.saved[0])
-        assert self.closed_us == self.saved[1]
-
     @precondition(lambda self: hasattr(self, "state"))
     @invariant()
     def it_has_the_rows(self) -> None:
@@ -122,10 +83,6 @@ class StateMachine(RuleBasedStateMachine):
         assert together(found) == together(sessions_of(self.rows))
         assert bool(self.state.open.ends_by((self.closed_us or 0) + 1000)) or not self.rows
 
-    def teardown(self) -> None:
-        self.runner.close()
-        self.directory.cleanup()
-
 
 def _is_in(row: Partial, session: Partial) -> bool:
     return row[2] == session[2] and session[0] <= row[0] <= session[1]
@@ -133,6 +90,31 @@ def _is_in(row: Partial, session: Partial) -> bool:
 
 StateMachine.TestCase.settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
 TestState = StateMachine.TestCase
+
+
+def test_the_first_row_of_a_session_is_out_when_the_watermark_has_passed_it() -> None:
+    spec = replace(WINDOW, sessions=SessionSpec("_window_end", ("k",), at_start=True))
+    for seed in range(60):
+        random, sessions = Random(seed), OpenSessions(spec)
+        rows: list[Partial] = []
+        out: list[tuple[int, str | None]] = []
+        closed_us = 0
+        for _ in range(25):
+            made = [
+                (start := closed_us + random.randrange(15), start + random.randrange(1, 9), random.choice("ab"), 1)
+                for _ in range(random.randrange(3))
+            ]
+            sessions.add([table_of(made)], late_us=closed_us)
+            rows += made
+            watermark_us = closed_us + random.randrange(8)
+            found = partials_of(sessions.closing(watermark_us)) if sessions.ends_by(watermark_us) else []
+            out += sorted({(row[0], row[2]) for row in found})
+            sessions.advance(watermark_us)
+            closed_us = watermark_us
+            wanted = [(row[0], row[2]) for row in sessions_of(rows) if row[0] < closed_us]
+            assert sorted(out) == sorted(wanted), seed
+        sessions.advance(closed_us + 100)
+        assert sessions.rows == 0
 
 
 def opened_with(*partials: Partial) -> OpenSessions:

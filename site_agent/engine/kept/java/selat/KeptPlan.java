@@ -30,6 +30,7 @@ import org.apache.spark.sql.execution.CollectMetricsExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.arrow.ArrowWriter;
 import org.apache.spark.sql.execution.exchange.BroadcastExchangeLike;
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import org.apache.spark.sql.execution.exchange.ShuffleExchangeExec;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.types.StructType;
@@ -244,6 +245,9 @@ public final class KeptPlan {
     }
 
     private static boolean readsSlot(SparkPlan node) {
+        if (node instanceof ReusedExchangeExec reused) {
+            return readsSlot(reused.child());
+        }
         return node.nodeName().startsWith("BatchScan ")
                 || node instanceof CollectMetricsExec
                 || childrenOf(node).stream().anyMatch(KeptPlan::readsSlot);
