@@ -15,6 +15,11 @@ def random_of(own: int | str) -> Random:
     return Random(own if GIVEN is None else f"{GIVEN} {own}")
 
 
+def several(few: int, many: int) -> int:
+    """How many cases a random test draws: few of them in `make test`, many where a seed is given, as in `make long`."""
+    return few if GIVEN is None else many
+
+
 def header() -> str:
     """A line that says how to draw the same again."""
     return "random tests: fixed seeds" if GIVEN is None else f"random tests: {VARIABLE}={GIVEN} draws the same again"

@@ -9,7 +9,7 @@ from tests.simulation.plan import Plan, drawn
 from tests.simulation.schedule import Outcome
 from tests.simulation.worker import ROOT, played
 
-SEEDS = range(20)
+SEEDS = range(8)
 
 
 def _played(plans: list[Plan], hash_seed: str) -> dict[int, Outcome]:

@@ -12,6 +12,7 @@ from typing import get_args
 import pytest
 
 from tests import seeds
+from tests.seeds import several
 from tests.simulation.bugs import BUGS, Bug, edited
 from tests.simulation.faults import Cut, Fault, Kill, KillAtPoint, Silence
 from tests.simulation.found import FOUND
@@ -34,24 +35,27 @@ from tests.simulation.workload import (
     Query,
 )
 
-SCHEDULES = 400
-FIRST_SEED = 1
-SCHEDULES_OF_STEPS = 20
-SCHEDULES_OF_SESSIONS = 20
-SCHEDULES_OF_MOVES = 60
-SCHEDULES_OF_SWAPS = 30
-SCHEDULES_OF_JOINS = 12
+FIRST_SEED = 1 if seeds.GIVEN is None else Random(seeds.GIVEN).randrange(10**9)
+"""`make test` has the same schedules each time, `make long` others, and more."""
+SCHEDULES = several(100, 400)
+SCHEDULES_OF_STEPS = several(8, 40)
+SCHEDULES_OF_INSTANTS = several(8, 40)
+SCHEDULES_OF_MOVES = several(20, 60)
+SCHEDULES_OF_SWAPS = several(10, 30)
+SCHEDULES_OF_JOINS = several(6, 12)
 _OF_INSTANTS = (SESSIONS, PAIRED, TOTALLED, BESIDE)
 """Their results come out at instants, not with windows."""
 
 pytestmark = pytest.mark.timeout(1800)
 
 
+def _seeds(schedules: int) -> range:
+    return range(FIRST_SEED, FIRST_SEED + schedules)
+
+
 @pytest.mark.seeded
 def test_a_sample_of_schedules_passes() -> None:
-    """`make test` has the same ones each time, `make long` others."""
-    first = FIRST_SEED if seeds.GIVEN is None else Random(seeds.GIVEN).randrange(10**9)
-    outcomes = list(played([drawn(first + number) for number in range(SCHEDULES)]))
+    outcomes = list(played([drawn(seed) for seed in _seeds(SCHEDULES)]))
     failed = [readable(outcome) for outcome in outcomes if outcome.failed is not None]
     assert failed == [], "\n\n".join(failed)
     assert sum(outcome.faults for outcome in outcomes) > 3 * SCHEDULES
@@ -75,51 +79,58 @@ def test_what_needs_all_groups_is_right_where_nothing_stays_in_memory() -> None:
     assert failed == [], "\n\n".join(failed)
 
 
+@pytest.mark.seeded
 def test_cumulative_windows_and_units_of_time_are_right_under_drawn_faults() -> None:
-    plans = [replace(drawn(seed), queries=tuple(STEPS)) for seed in range(SCHEDULES_OF_STEPS)]
+    plans = [replace(drawn(seed), queries=tuple(STEPS)) for seed in _seeds(SCHEDULES_OF_STEPS)]
     failed = [readable(outcome) for outcome in played(plans) if outcome.failed is not None]
     assert failed == [], "\n\n".join(failed)
 
 
+@pytest.mark.seeded
 def test_windows_over_arrivals_lose_and_double_nothing_under_drawn_faults() -> None:
-    plans = [replace(drawn(seed), queries=tuple(ARRIVING)) for seed in range(SCHEDULES_OF_STEPS)]
+    plans = [replace(drawn(seed), queries=tuple(ARRIVING)) for seed in _seeds(SCHEDULES_OF_STEPS)]
     failed = [readable(outcome) for outcome in played(plans) if outcome.failed is not None]
     assert failed == [], "\n\n".join(failed)
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize("queries", _OF_INSTANTS, ids=["sessions", "pairs", "totals", "beside"])
 def test_results_at_instants_are_right_under_drawn_faults(queries: Mapping[str, Query]) -> None:
     """A query of these, or several that share what they can, in the place of those that a seed draws."""
-    plans = [drawn_of(seed, sorted(queries)) for seed in range(SCHEDULES_OF_SESSIONS)]
+    plans = [drawn_of(seed, sorted(queries)) for seed in _seeds(SCHEDULES_OF_INSTANTS)]
     failed = [readable(outcome) for outcome in played(plans) if outcome.failed is not None]
     assert failed == [], "\n\n".join(failed)
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize("queries", _OF_INSTANTS, ids=["sessions", "pairs", "totals", "beside"])
 def test_merges_with_results_at_instants_that_move_lose_and_double_nothing(queries: Mapping[str, Query]) -> None:
-    seeds_of = range(FIRST_SEED, FIRST_SEED + SCHEDULES_OF_SESSIONS)
-    outcomes = list(played([moving_instants(seed, sorted(queries)) for seed in seeds_of]))
+    plans = [moving_instants(seed, sorted(queries)) for seed in _seeds(SCHEDULES_OF_INSTANTS)]
+    outcomes = list(played(plans))
     failed = [readable(outcome) for outcome in outcomes if outcome.failed is not None]
     assert failed == [], "\n\n".join(failed)
-    assert sum(outcome.takeovers for outcome in outcomes) > SCHEDULES_OF_SESSIONS
+    assert sum(outcome.takeovers for outcome in outcomes) > SCHEDULES_OF_INSTANTS
 
 
+@pytest.mark.seeded
 def test_tasks_that_move_all_the_time_lose_and_double_nothing() -> None:
-    outcomes = list(played([moving(FIRST_SEED + number) for number in range(SCHEDULES_OF_MOVES)]))
+    outcomes = list(played([moving(seed) for seed in _seeds(SCHEDULES_OF_MOVES)]))
     failed = [readable(outcome) for outcome in outcomes if outcome.failed is not None]
     assert failed == [], "\n\n".join(failed)
     assert sum(outcome.takeovers for outcome in outcomes) > SCHEDULES_OF_MOVES
 
 
+@pytest.mark.seeded
 def test_sites_that_combine_in_other_ways_all_the_time_lose_and_double_nothing() -> None:
-    outcomes = list(played([recombined(FIRST_SEED + number) for number in range(SCHEDULES_OF_SWAPS)]))
+    outcomes = list(played([recombined(seed) for seed in _seeds(SCHEDULES_OF_SWAPS)]))
     failed = [readable(outcome) for outcome in outcomes if outcome.failed is not None]
     assert failed == [], "\n\n".join(failed)
     assert sum(outcome.takeovers for outcome in outcomes) > SCHEDULES_OF_SWAPS
 
 
+@pytest.mark.seeded
 def test_a_query_that_shares_and_does_not_all_the_time_loses_and_doubles_nothing() -> None:
-    outcomes = list(played([rejoined(FIRST_SEED + number) for number in range(SCHEDULES_OF_JOINS)]))
+    outcomes = list(played([rejoined(seed) for seed in _seeds(SCHEDULES_OF_JOINS)]))
     failed = [readable(outcome) for outcome in outcomes if outcome.failed is not None]
     assert failed == [], "\n\n".join(failed)
     assert sum(outcome.takeovers for outcome in outcomes) > SCHEDULES_OF_JOINS

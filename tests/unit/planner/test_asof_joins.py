@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from planner.text.logical import logical_lines
 from planner.text.merges import merge_text
+from tests.seeds import several
 from tests.unit.planner.build import assert_refused, draft_of
 from tests.unit.planner.engine import fetch, run_draft
 from tests.unit.planner.test_interval_joins import CATALOG, data_of, load_whole
 
-EACH = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+EACH = settings(max_examples=several(20, 100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 ASOF = "ASOF JOIN b MATCH_CONDITION (a.ts >= b.seen) ON a.k = b.k"
 
 

@@ -8,6 +8,7 @@ import duckdb
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.seeds import several
 from tests.unit.planner.build import catalog_of, draft_of
 from tests.unit.planner.engine import load, run_batch, to_duckdb
 
@@ -123,7 +124,7 @@ def expected(db: duckdb.DuckDBPyConnection, sql: str, data: dict[str, Data]) -> 
     return db.execute(to_duckdb(sql)).fetchall()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=several(20, 60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sql=st.sampled_from(QUERIES), table=tables, other=others)
 def test_the_parts_give_what_the_whole_gives(db: duckdb.DuckDBPyConnection, sql: str, table: Data, other: Data) -> None:
     data: dict[str, Data] = {"t": table, "u": other}
@@ -131,7 +132,7 @@ def test_the_parts_give_what_the_whole_gives(db: duckdb.DuckDBPyConnection, sql:
     assert sorted(found, key=repr) == sorted(expected(db, sql, data), key=repr)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=several(15, 40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sql=st.sampled_from(ORDERED), table=tables)
 def test_results_come_in_order(db: duckdb.DuckDBPyConnection, sql: str, table: Data) -> None:
     data: dict[str, Data] = {"t": table, "u": {"us": [[]], "eu": [[]]}}

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.planning import draft_query
+from tests.seeds import several
 from tests.unit.planner.build import draft_of, select_of
 from tests.unit.planner.engine import connect, fetch, run_draft
 from tests.unit.planner.test_semantics import CATALOG, START, load_whole
@@ -182,7 +183,7 @@ def nested(draw: st.DrawFn) -> str:
     return sql
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=several(12, 30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sql=nested())
 def test_random_nesting(db: duckdb.DuckDBPyConnection, sql: str) -> None:
     check(db, sql)

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from planner.graph.plan import Sessions
 from planner.text.merges import merge_text
+from tests.seeds import several
 from tests.unit.planner.build import assert_refused, draft_of
 from tests.unit.planner.engine import fetch, run_draft
 from tests.unit.planner.test_semantics import CATALOG, load_whole, streams
 
-EACH = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+EACH = settings(max_examples=several(12, 30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 FIRST = "QUALIFY row_number() OVER (PARTITION BY session_window(ts, '5 seconds'), k ORDER BY ts) = 1"
 
 

@@ -14,6 +14,7 @@ from planner.graph.plan import Pairs, takes_again
 from planner.text.logical import logical_lines
 from planner.values.pairs import PairSide
 from planner.values.stages import StageKind
+from tests.seeds import several
 from tests.unit.planner.build import assert_refused, catalog_of, draft_of
 from tests.unit.planner.engine import fetch, load, run_draft
 
@@ -66,7 +67,7 @@ def check(db: duckdb.DuckDBPyConnection, data: dict[str, Any], sql: str, *, whol
     assert run_draft(db, draft_of(sql, CATALOG, parts=parts), data) == expected
 
 
-EACH = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+EACH = settings(max_examples=several(12, 40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @EACH

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from planner.rules.combines import with_combines
 from planner.rules.parts import with_parts
 from planner.text.logical import logical_lines
+from tests.seeds import several
 from tests.unit.planner.build import assert_refused, draft_of
 from tests.unit.planner.engine import fetch, run_draft
 from tests.unit.planner.test_interval_joins import CATALOG as PAIRED
@@ -19,7 +20,7 @@ from tests.unit.planner.test_interval_joins import UNTIL, data_of
 from tests.unit.planner.test_interval_joins import load_whole as load_paired
 from tests.unit.planner.test_semantics import CATALOG, load_whole, streams, tables
 
-EACH = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+EACH = settings(max_examples=several(12, 30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 WINDOWS = (
     ("window(ts, '10 seconds')", "w(ts, 10)"),
     ("date_trunc('MINUTE', ts)", "date_trunc('minute', ts)"),

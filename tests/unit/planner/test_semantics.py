@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.seeds import several
 from tests.unit.planner.build import catalog_of, draft_of
 from tests.unit.planner.engine import fetch, load, run_draft
 
@@ -67,7 +68,7 @@ WINDOWS = [
 """The length, the slide and the offset in seconds; without an offset, they are cumulative."""
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=several(25, 80), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     stream=streams,
     keys=st.lists(st.sampled_from(KEYS), max_size=3, unique=True),

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from planner.values.errors import UnsupportedSqlError
+from tests.seeds import several
 from tests.unit.planner.build import catalog_of, draft_of
 from tests.unit.planner.engine import fetch, load, run_draft
 
@@ -79,7 +80,7 @@ data = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=several(15, 40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     data=data,
     kind=st.sampled_from(KINDS),
@@ -142,7 +143,7 @@ def test_a_join_of_three_streams_equals_the_query(
     assert run_draft(db, draft_of(sql, CATALOG, parts=parts), data) == fetch(db, in_duckdb(sql, window))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=several(12, 30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     data=data,
     kind=st.sampled_from(["SEMI JOIN", "ANTI JOIN", "EXISTS", "NOT EXISTS"]),

@@ -15,6 +15,7 @@ from planner.graph.operators import MergeAggregate, walk
 from planner.graph.plan import DraftPlan, Statistics
 from planner.text.logical import logical_lines
 from planner.values.errors import PlannerError
+from tests.seeds import several
 from tests.unit.planner.build import draft_of
 from tests.unit.planner.engine import connect, fetch, run_draft
 from tests.unit.planner.test_composition import KEYS, STREAM
@@ -170,7 +171,7 @@ def longer(sql: str, length_s: int, call: str) -> str:
     return f"SELECT window(s, '{length_s} seconds').start AS s, k, {call}(n) AS n FROM ({sql}) AS d GROUP BY 1, 2"
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=several(10, 25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_random_joins_and_longer_windows(db: duckdb.DuckDBPyConnection, data: st.DataObject) -> None:
     first, second = data.draw(rows_of_windows()), data.draw(rows_of_windows())

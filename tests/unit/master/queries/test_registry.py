@@ -22,6 +22,7 @@ from planner.graph.ids import TaskId, VertexId
 from planner.sharing.deployment import Change, placed_alone
 from planner.sharing.running import Running
 from tests.fakes import CountingHex, VirtualClock
+from tests.seeds import several
 from tests.unit.master.build import PLAN
 from tests.unit.master.sharing import shared
 
@@ -104,7 +105,7 @@ EVENTS = {
 PLANS = (PLAN, replace(PLAN, stages=(*PLAN.stages[:2], replace(PLAN.stage("merge"), sql="SELECT topic FROM input"))))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=several(20, 60))
 @given(steps=st.lists(st.tuples(st.sampled_from(["accept", "over", "pause", "resume", "purge"]), st.integers(0, 7))))
 def test_what_runs_is_the_same_made_step_by_step_or_at_once(steps: list[tuple[str, int]]) -> None:
     store = SqliteStore.in_memory()

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.seeds import several
 from tests.unit.planner.build import assert_refused, catalog_of, draft_of
 from tests.unit.planner.engine import connect, fetch, run_draft, to_duckdb
 from tests.unit.planner.test_semantics import CATALOG as STREAMS
@@ -131,7 +132,7 @@ def db() -> duckdb.DuckDBPyConnection:
     return connect()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=several(25, 60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     stream=streams,
     key=st.sampled_from(
@@ -160,7 +161,7 @@ SHIFTS = {"MONTH": timedelta(days=1), "QUARTER": timedelta(days=32), "YEAR": tim
 """From the midnight of the rows to one that ends February, March, or 2023."""
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=several(25, 60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     stream=streams,
     unit=st.sampled_from(sorted(SHIFTS)),

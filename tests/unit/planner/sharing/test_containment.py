@@ -17,6 +17,7 @@ from planner.sharing.containment import left_to_do
 from planner.sharing.vertices import Vertex
 from planner.values.names import BIN_COLUMN
 from planner.values.stages import StageKind
+from tests.seeds import several
 from tests.unit.planner.build import draft_of
 from tests.unit.planner.engine import Rows, fetch, load, run_draft, to_duckdb
 from tests.unit.planner.sharing.build import CATALOG, residual_sql, typed, vertices
@@ -250,7 +251,7 @@ grouped = st.builds(
 )
 
 
-@settings(max_examples=70, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=several(25, 70), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pair=st.tuples(plain, plain) | st.tuples(grouped, grouped) | st.tuples(grouped, plain), found=rows)
 def test_whatever_is_contained_gives_the_same(
     db: duckdb.DuckDBPyConnection, pair: tuple[str, str], found: Rows

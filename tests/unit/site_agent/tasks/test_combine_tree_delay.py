@@ -14,17 +14,20 @@ from tests.unit.site_agent.tasks.combining_tree import (
 )
 
 MOST_DELAY = 1.2
+LONGEST = "1 min, 100,000 uniform keys"
 CASES = {
     "10 s, 1,000 uniform keys": (Tree(Load(10, 1000, 500)), 50, 1.05),
     "10 s, 10,000 uniform keys": (Tree(Load(10, 10_000, 5000)), 50, 1.05),
     "10 s, 10,000 uniform keys, none of its own": (Tree(Load(10, 10_000, 5000), own=False), 50, 1.05),
     "1 min, 100,000 keys, Zipf": (Tree(Load(60, 100_000, 5000, 1.1)), 180, 1.25),
     # As many groups come again until the window ends as the link forces to leave before.
-    "1 min, 100,000 uniform keys": (Tree(Load(60, 100_000, 5000)), 180, 1.5),
+    LONGEST: (Tree(Load(60, 100_000, 5000)), 180, 1.5),
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [name if name != LONGEST else pytest.param(name, marks=pytest.mark.long) for name in CASES]
+)
 def test_bytes_and_delay(name: str) -> None:
     tree, seconds, most_bytes = CASES[name]
     found, sent_to_it = simulated_tree(tree, seconds=seconds)

@@ -12,6 +12,7 @@ from planner.values.names import BIN_COLUMN
 from site_agent.tasks import neighbours as module
 from site_agent.tasks.neighbours import OpenNeighbours
 from site_agent.tasks.spec import NeighbourSpec, ViewSpec, WindowSpec
+from tests.seeds import several
 from tests.unit.site_agent.fakes import TIMESTAMP
 from tests.unit.site_agent.tasks.kept import KEYS, KeptRows, Partial, with_bins
 
@@ -91,7 +92,7 @@ class StateMachine(KeptRows):
 def test_rows_come_out_beside_those_that_they_need(spec: NeighbourSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LET_GO_EVERY_US", 7)
     machine = type("Machine", (StateMachine,), {"spec": spec, "window": window_of(spec)})
-    run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=20, deadline=None))
+    run_state_machine_as_test(machine, settings=settings(max_examples=several(12, 40), stateful_step_count=20))
 
 
 def test_rows_that_nothing_needs_go() -> None:

@@ -25,6 +25,7 @@ from site_agent.tasks.islands import with_instants
 from site_agent.tasks.merge_state import MergeState
 from site_agent.tasks.spec import TotalsSpec
 from site_agent.tasks.totals import CELLS_AT_ONCE, OpenTotals
+from tests.seeds import several
 from tests.unit.site_agent.fakes import TableEngine
 from tests.unit.site_agent.tasks.kept import KEYS, LIMITS, KeptRows, with_bins
 from tests.unit.site_agent.tasks.test_merge import Site
@@ -99,7 +100,7 @@ class StateMachine(KeptRows):
 )
 def test_rows_add_up_as_the_list_says(totals: TotalsSpec) -> None:
     machine = type("Machine", (StateMachine,), {"totals": totals, "window": window_of(totals)})
-    run_state_machine_as_test(machine, settings=settings(max_examples=40, stateful_step_count=20, deadline=None))
+    run_state_machine_as_test(machine, settings=settings(max_examples=several(12, 40), stateful_step_count=20))
 
 
 def open_of(totals: TotalsSpec, rows: list[Partial]) -> OpenTotals:
