@@ -33,6 +33,7 @@ from site_agent.engine.jvm.jar import find_jar
 from site_agent.engine.kept import inputs
 from site_agent.engine.spark import SparkEngine
 from tests.needs import Lack, Need, unless
+from tests.seeds import random_of, several
 
 pytestmark = [
     pytest.mark.spark,
@@ -154,11 +155,12 @@ def scan_of(format: str, *paths: str, read: tuple[str, ...] = NAMES, **options: 
     return FilesScan(format, paths, COLUMNS, read, {**OPTIONS[format], **options})
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize("format", ["csv", "json", "parquet"])
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_random_epochs(pair: Pair, tmp_path: Path, format: str, name: str) -> None:
-    rng = random.Random(f"{format}.{name}")
-    for epoch in range(8):
+    rng = random_of(f"{format}.{name}")
+    for epoch in range(several(4, 8)):
         suffix = rng.choice(["", ".gz"]) if format != "parquet" else ""
         paths = []
         for number in range(rng.choice([1, 1, 3, 5])):

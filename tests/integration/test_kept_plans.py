@@ -29,6 +29,7 @@ from tests.integration.test_derive import rows_of as numbers
 from tests.integration.test_derive import sent, typed
 from tests.integration.test_functions import CELL
 from tests.needs import Lack, Need, unless
+from tests.seeds import random_of, several
 from tests.unit.planner.build import catalog_of, draft_of, select_of
 from tests.unit.planner.sharing.build import residual_sql, vertices
 from tests.unit.planner.sharing.test_containment import CONTAINED
@@ -124,7 +125,7 @@ def run_case(pair: Pair, draft: DraftPlan, rng: random.Random) -> None:
         copies = put_copies(pair, draft, stage)
         if stage.kind is StageKind.SOURCE:
             relation = CATALOG.relations[(stage.relation or "").lower()]
-            for _ in range(4):
+            for _ in range(several(2, 4)):
                 rows = orders(rng, rng.choice(ROWS)).select([c.name for c in relation.columns])
                 watermark_us = rng.choice([None, int(START.timestamp()) * 1_000_000 + rng.randrange(30_000_000)])
                 made = pair.run(stage.sql, {INPUT_VIEW: rows}, copies, Admission("ts", watermark_us))
@@ -134,7 +135,7 @@ def run_case(pair: Pair, draft: DraftPlan, rng: random.Random) -> None:
             for item in stage.inputs:
                 if item.stage in sent:
                     arriving.setdefault(item.view, []).append(item.stage)
-            for _ in range(3):
+            for _ in range(several(2, 3)):
                 rows = {v: some(rng, [t for s in stages for t in sent[s]]) for v, stages in arriving.items()}
                 made = pair.run(stage.sql, with_flags(rng, stage, rows), copies, None)
                 sent.setdefault(stage.id, []).append(without_bins(made))
@@ -189,6 +190,7 @@ def put_copies(pair: Pair, draft: DraftPlan, stage: Stage) -> tuple[str, ...]:
     return tuple(views)
 
 
+@pytest.mark.seeded
 @pytest.mark.parametrize(
     "case", [case for case in CASES if not draft_of(case.sql, CATALOG).batch], ids=lambda case: case.name
 )
@@ -198,7 +200,7 @@ def test_random_epochs_are_the_same_through_kept_and_new_plans(
     draft = typed_draft(planning_engine, case.sql)
     pair = Pair(spark_engine, planning_engine, f"q.{case.name}")
     try:
-        run_case(pair, draft, random.Random(case.name))
+        run_case(pair, draft, random_of(case.name))
     finally:
         pair.drop()
 

@@ -18,8 +18,8 @@ from tests.simulation.worker import played
 pytestmark = [pytest.mark.spark, pytest.mark.seeded]
 
 FIRST_SEED = 1
-PLANS, PLANS_OF_LONG = 8, 400
-QUERIES, QUERIES_OF_LONG = 35, 1950
+PLANS, PLANS_OF_LONG = 4, 400
+QUERIES, QUERIES_OF_LONG = 17, 1950
 """Some are refused: Spark does not have every sub-query everywhere."""
 
 

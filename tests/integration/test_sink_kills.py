@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.integration.sink_process import CHANNELS, rows
-from tests.seeds import random_of
+from tests.seeds import random_of, several
 
 pytestmark = pytest.mark.timeout(240)
 
-EPOCHS = 200
-KILLS = 12
+EPOCHS = several(80, 200)
+KILLS = several(5, 12)
 SEED = 8
 
 

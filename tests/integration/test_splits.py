@@ -222,7 +222,7 @@ def read_partitioned(engine: SparkEngine, scan: Scan, malformed: list[MalformedR
 
 
 @pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
-@pytest.mark.parametrize("split_bytes", [1, 30, 10**6, None])
+@pytest.mark.parametrize("split_bytes", [8, 30, 10**6, None])
 def test_columns_of_directories(spark_engine: SparkEngine, tmp_path: Path, kind: str, split_bytes: int | None) -> None:
     found = partitioned(spark_engine, written(tmp_path, kind), format=kind)
     splits = [None] if split_bytes is None else found.splits(split_bytes)

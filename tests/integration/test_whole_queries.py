@@ -45,7 +45,7 @@ SCHEMAS = {
     "w": pa.schema([("a", pa.int32()), ("d", pa.int32())]),
 }
 OF_GRAMMAR = catalog_of("".join(DECLARED.format(name, grammar.declared(name)) for name in grammar.TABLES))
-QUERIES = 40
+QUERIES = 15
 PARTS, QUERIES_IN_PART = 10, 200
 
 

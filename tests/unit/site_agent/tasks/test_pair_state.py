@@ -15,7 +15,7 @@ from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.merge_state import MergeState
 from site_agent.tasks.pairs import OpenPairs
 from site_agent.tasks.versions import views_of
-from tests.seeds import several
+from tests.seeds import random_of, several
 from tests.unit.site_agent.fakes import TableEngine
 from tests.unit.site_agent.tasks.pairs import FIRST, KINDS, SECOND, UPPER_US, Found, Kind, Row, row_of, table_of
 from tests.unit.site_agent.tasks.test_merge import Site
@@ -111,7 +111,7 @@ class World:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_what_comes_out_is_what_the_definition_says_after_each_step(kind: str, tmp_path: Path) -> None:
     for seed in range(several(5, 15)):
-        world = World(KINDS[kind], tmp_path / str(seed), Random(f"{kind}/{seed}"))
+        world = World(KINDS[kind], tmp_path / str(seed), random_of(f"{kind}/{seed}"))
         await world.begin()
         for _ in range(60):
             await world.step()
