@@ -43,8 +43,8 @@ unit: setup  ## tests of single parts and of simulated clusters: no Spark, no ne
 integration: setup setup-wan  ## tests of parts together: real gRPC, real Spark
 	$(BIN)/python -m pytest tests/integration $(FILES_IN_TWO)
 
-# Two processes at a time: those that share clusters, those that break clusters, and those of the emulated WAN follow
-# one another, group by group (tests/conftest.py).
+# Two processes at a time, and each group in one of them: tests of one shared cluster, those of the emulated WAN, and
+# files with clusters of their own (tests/conftest.py).
 GROUPS_IN_TWO := -n 2 --dist loadgroup --no-loadscope-reorder -m "not long"
 
 whole: setup setup-wan  ## `make e2e` and `make wan` together

@@ -20,8 +20,8 @@ from tests.jvm import SHORT_LIVED
 settings.register_profile("selat", deadline=None, database=None, derandomize=seeds.GIVEN is None)
 settings.load_profile("selat")
 
-BREAKABLE = frozenset({"frail", "isolated"})
-"""Fixtures of tests/e2e/: clusters whose processes are killed, and that other tests use afterwards."""
+SHARED = frozenset({"calm", "frail", "isolated"})
+"""Fixtures of tests/e2e/: clusters that several files use."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -33,15 +33,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Groups of `--dist loadgroup`: tests that share clusters, tests that break them or their own, tests of the WAN."""
+    """Groups of `--dist loadgroup`: tests of one shared cluster, tests of the WAN, and each other file by itself."""
     for item in items:
         directory = item.path.relative_to(Path(__file__).parent).parts[0]
         if directory in ("e2e", "wan"):
-            kind = ""
-            if directory == "e2e" and item.get_closest_marker("kills"):
-                shared = isinstance(item, pytest.Function) and not BREAKABLE.isdisjoint(item.fixturenames)
-                kind = "-broken" if shared else "-own"
-            item.add_marker(pytest.mark.xdist_group(directory + kind))
+            fixtures = set(item.fixturenames) if isinstance(item, pytest.Function) else set()
+            shared = SHARED & fixtures if directory == "e2e" else {directory}
+            item.add_marker(pytest.mark.xdist_group(min(shared, default=item.path.stem)))
 
 
 def pytest_report_header() -> str:
