@@ -43,10 +43,14 @@ class Estimates:
         wanted = self.task(record, number)
         moved_s = transfer_s(wanted, task.site, self._bandwidth())
         took_s = (task.ended_at - task.placed_at).total_seconds() - moved_s
+        processing_s = self._history.processing_s(wanted, task.site)
         # The transfer's real time is not known: among MAPs with transfers, the first of a kind has to serve.
-        first = number is None or self._history.processing_s(wanted, task.site) is None
+        first = number is None or processing_s is None
         if moved_s == 0 or (took_s > 0 and first):
             self._history.add(wanted, task.site, max(took_s, 0.0))
+        if moved_s > 0 and number is not None:
+            # That of the first is in what it took.
+            self._history.add_reading(wanted, max(took_s - (processing_s or took_s), 0.0))
 
     def _note_sent(self, record: BatchQuery, number: int | None) -> None:
         """Record how much of a split was sent, where it was read for a task at another site."""

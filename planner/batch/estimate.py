@@ -3,7 +3,9 @@
     lease = max over shards (size / bandwidth from the shard's site) + mean of the last k processing times + slack
 
 (Awan, section 2.3.4.) There, a task whose like has run nowhere gets a default. Here it gets that only when nothing is
-known of tasks that are somewhat like it either: see `TaskHistory.guess_s`.
+known of tasks that are somewhat like it either: see `TaskHistory.guess_s`. And there, a shard comes from a site as fast
+as its link carries it. Here a job reads and packs it first, whose time is added where there is such a job
+(`Task.is_read_there`): otherwise sites with fast links would trade their shards.
 
 Times are seconds as plain numbers: a scheduler estimates every task on every site at every turn.
 """
@@ -51,6 +53,7 @@ class TaskHistory:
     def __init__(self, records: int = DEFAULT_RECORDS) -> None:
         self._records = records
         self._like: dict[tuple[str, int, str | None], _Times] = {}
+        self._reading: dict[tuple[str, int], _Times] = {}
         self._sizes: dict[_Group, dict[int, _Times]] = {}
 
     def add(self, task: Task, site: str, processing_s: float) -> None:
@@ -61,6 +64,16 @@ class TaskHistory:
         for group in _groups(task):
             sizes = self._sizes.setdefault(group, {})
             sizes.setdefault(task.magnitude, _Times(self._records)).add(processing_s, task.size_bytes)
+
+    def add_reading(self, task: Task, reading_s: float) -> None:
+        """A task at another site than its shards has ended: beside transfer and processing, so much was for reading."""
+        key = (task.model, task.magnitude)
+        self._reading.setdefault(key, _Times(self._records)).add(reading_s, task.size_bytes)
+
+    def reading_s(self, task: Task, processing_s: float) -> float:
+        """The mean of the last like tasks; if there was none, what the task needs itself: it reads as many bytes."""
+        times = self._reading.get((task.model, task.magnitude))
+        return times.mean_s if times is not None else processing_s
 
     def processing_s(self, task: Task, site: str) -> float | None:
         """The mean of the last like tasks at the site; if there was none, of those anywhere; None: nowhere."""
@@ -114,7 +127,7 @@ def lease_estimate_s(
     processing_s = _processing_s(task, site, history, settings)
     if processing_s is None:
         return max(settings.unknown_s, transfer_s(task, site, bandwidth) + settings.slack_s)
-    return transfer_s(task, site, bandwidth) + processing_s + settings.slack_s
+    return _needed_s(task, site, bandwidth, history, processing_s) + settings.slack_s
 
 
 def run_time_s(task: Task, site: str, bandwidth: Bandwidth, history: TaskHistory, settings: EstimateSettings) -> float:
@@ -125,8 +138,14 @@ def run_time_s(task: Task, site: str, bandwidth: Bandwidth, history: TaskHistory
     """
     processing_s = _processing_s(task, site, history, settings)
     if processing_s is None:
-        processing_s = settings.unknown_s
-    return transfer_s(task, site, bandwidth) + processing_s + settings.slack_s
+        return transfer_s(task, site, bandwidth) + settings.unknown_s + settings.slack_s
+    return _needed_s(task, site, bandwidth, history, processing_s) + settings.slack_s
+
+
+def _needed_s(task: Task, site: str, bandwidth: Bandwidth, history: TaskHistory, processing_s: float) -> float:
+    is_read = task.is_read_there and any(shard.site != site for shard in task.shards)
+    reading_s = history.reading_s(task, processing_s) if is_read else 0.0
+    return transfer_s(task, site, bandwidth) + reading_s + processing_s
 
 
 def _processing_s(task: Task, site: str, history: TaskHistory, settings: EstimateSettings) -> float | None:

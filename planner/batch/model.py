@@ -35,6 +35,8 @@ class Task:
     """Models whose tasks do the same kind of work: a first guess for a model that has not run yet. Empty: none."""
     sent_share: float = 1.0
     """Bytes that a link carries for each byte of the shards: rows are sent compressed, and only the columns needed."""
+    is_read_there: bool = False
+    """Whether shards at other sites are read by a job there before they are sent, which takes its time."""
 
     @cached_property
     def size_bytes(self) -> int:

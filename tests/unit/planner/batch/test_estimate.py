@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -112,3 +114,35 @@ def test_accuracy_is_relative_to_what_happened() -> None:
     assert accuracy(actual_s=50.0, predicted_s=50.0) == 1.0
     assert accuracy(actual_s=50.0, predicted_s=60.0) == pytest.approx(0.8)
     assert accuracy(actual_s=50.0, predicted_s=150.0) == pytest.approx(-1.0)
+
+
+def test_a_shard_that_is_read_at_its_site_takes_as_long_there_as_its_task_does() -> None:
+    read = replace(TASK, is_read_there=True)
+    history, settings = TaskHistory(), EstimateSettings(slack_s=2.0)
+    history.add(read, "a", 12.0)
+    assert lease_estimate_s(read, "a", bandwidth, history, settings) == pytest.approx(16 + 12 + 12 + 2)
+    own = task(48 * MB)
+    assert run_time_s(replace(own, is_read_there=True), "x", bandwidth, history, settings) == 12 + 2
+
+
+def test_the_time_of_reading_is_that_of_the_last_like_tasks() -> None:
+    read = replace(TASK, is_read_there=True)
+    history, settings = TaskHistory(), EstimateSettings(slack_s=2.0)
+    history.add(read, "a", 12.0)
+    history.add_reading(read, 3.0)
+    history.add_reading(read, 5.0)
+    assert run_time_s(read, "a", bandwidth, history, settings) == pytest.approx(16 + 4 + 12 + 2)
+    assert run_time_s(TASK, "a", bandwidth, history, settings) == pytest.approx(16 + 12 + 2)
+
+
+def test_sites_with_fast_links_do_not_trade_their_shards() -> None:
+    """Tasks of one site took longer than those of the other, as they do where both share a machine."""
+    history, settings = TaskHistory(), EstimateSettings()
+    read = replace(task(48 * MB), is_read_there=True)
+    history.add(read, "x", 1.5)
+    history.add(read, "y", 1.0)
+
+    def fast(_source: str, _target: str) -> float:
+        return 1000 * MBIT
+
+    assert run_time_s(read, "x", fast, history, settings) < run_time_s(read, "y", fast, history, settings)
