@@ -20,6 +20,8 @@ from tests.jvm import SHORT_LIVED
 settings.register_profile("selat", deadline=None, database=None, derandomize=seeds.GIVEN is None)
 settings.load_profile("selat")
 
+WHOLE_TIMEOUT_S = 600
+"""Of a test of the whole: real processes take several times as long on a machine that has other work."""
 SHARED = frozenset({"calm", "frail", "isolated"})
 """Fixtures of tests/e2e/: clusters that several files use."""
 
@@ -40,6 +42,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             fixtures = set(item.fixturenames) if isinstance(item, pytest.Function) else set()
             shared = SHARED & fixtures if directory == "e2e" else {directory}
             item.add_marker(pytest.mark.xdist_group(min(shared, default=item.path.stem)))
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(WHOLE_TIMEOUT_S))
 
 
 def pytest_report_header() -> str:

@@ -8,6 +8,7 @@ cannot have a row that is needed are in no split.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -141,15 +142,21 @@ def _are_apart(groups: Sequence[RowGroup]) -> bool:
 
 
 def _runs(groups: Sequence[RowGroup], wanted: Sequence[bool], split_bytes: int) -> list[list[RowGroup]]:
-    """The wanted row groups, together those that follow one another and are no larger than a split."""
-    runs: list[list[RowGroup]] = [[]]
+    """The wanted row groups, together those that follow one another: as few runs as splits take, of about one size."""
+    total_bytes = sum(group.size_bytes for group, is_wanted in zip(groups, wanted, strict=True) if is_wanted)
+    each_bytes = total_bytes / max(1, math.ceil(total_bytes / split_bytes))
+    runs: list[list[RowGroup]] = []
+    before_bytes, last = 0, None
     for group, is_wanted in zip(groups, wanted, strict=True):
-        taken_bytes = sum(taken.size_bytes for taken in runs[-1])
-        if taken_bytes and (not is_wanted or taken_bytes + group.size_bytes > split_bytes):
+        if not is_wanted:
+            last = None
+            continue
+        number = int((before_bytes + group.size_bytes / 2) / each_bytes) if each_bytes else 0
+        if number != last:
             runs.append([])
-        if is_wanted:
-            runs[-1].append(group)
-    return [run for run in runs if run]
+        runs[-1].append(group)
+        before_bytes, last = before_bytes + group.size_bytes, number
+    return runs
 
 
 def _around(found: FoundFile, run: Sequence[RowGroup]) -> FilePart:

@@ -81,6 +81,14 @@ def test_parquet_is_cut_between_row_groups(tmp_path: Path, split_bytes: int) -> 
     assert all(part.path != files[2].path for part in parts(splits))
 
 
+def test_splits_of_a_file_of_parquet_are_of_one_size(tmp_path: Path) -> None:
+    """As few as there must be: the last one is not what is left over."""
+    found = written(tmp_path / "a", 5)
+    sizes = [group.size_bytes for group in row_groups(pq.read_metadata(found.path))]
+    splits = splits_of([found], "parquet", sum(sizes[:4]) + 1)
+    assert [split.rows for split in splits] in ([300, 200], [200, 300])
+
+
 def test_parquet_that_arrow_cannot_copy_stays_whole(tmp_path: Path) -> None:
     found = written(tmp_path / "old", 5, use_deprecated_int96_timestamps=True)
     assert parts(splits_of([found], "parquet", 1)) == [FilePart(found.path, 0, found.size_bytes)]
