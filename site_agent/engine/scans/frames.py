@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -46,7 +45,7 @@ from site_agent.engine.scans.files import (
     total_bytes,
 )
 from site_agent.engine.scans.malformed import malformed_rows, read_malformed
-from site_agent.engine.scans.parts import Origin
+from site_agent.engine.scans.parts import READ_ONCE, Origin
 from site_agent.engine.scans.slices import read_slices
 from site_agent.engine.sql.statements import expression
 from site_agent.engine.sql.types import schema_of
@@ -57,8 +56,6 @@ SMALL_FILES_BYTES = 2 * 1024 * 1024
 """Text is dear to parse: beyond this, files are worth more than one slot."""
 VALUE_BYTES = 16
 """The assumed size of a generated value."""
-_SCRATCH: Mapping[str, Any] = {"compression": "NONE", "use_dictionary": False, "write_statistics": False}
-"""How rows are written that are read once, at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +147,7 @@ class Frames:
                 yield frame
             return
         with tempfile.NamedTemporaryFile(dir=self._scratch, prefix="chunks-", suffix=".parquet") as file:
-            with pq.ParquetWriter(file.name, schema, **_SCRATCH) as writer:
+            with pq.ParquetWriter(file.name, schema, **READ_ONCE) as writer:
                 for chunk in chain(first, rest):
                     writer.write_table(chunk.cast(schema))
             with self._from_file(session, schema, Path(file.name)) as rows:
@@ -158,7 +155,7 @@ class Frames:
 
     @contextmanager
     def _through_file(self, session: SparkSession, table: pa.Table, file: Path) -> Iterator[DataFrame]:
-        pq.write_table(table, file, **_SCRATCH)
+        pq.write_table(table, file, **READ_ONCE)
         with self._from_file(session, table.schema, file) as rows:
             yield rows
 

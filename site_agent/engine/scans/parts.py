@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +21,14 @@ from site_agent.engine import FilesScan
 from site_agent.engine.scans.csv_records import Dialect, first_record
 from site_agent.engine.scans.row_groups import row_groups
 
+READ_ONCE: Mapping[str, Any] = {
+    "compression": "NONE",
+    "use_dictionary": False,
+    "write_statistics": False,
+    # Spark reads such decimals a fifth faster than those of bytes.
+    "store_decimal_as_integer": True,
+}
+"""How rows are written that are read once, at once."""
 _WHITE = bytes(range(0x21))
 """What Spark trims from a line before it calls it empty."""
 
@@ -98,9 +106,7 @@ def _copy_row_groups(part: FilePart, columns: Sequence[str], copy: Path) -> None
             names = _present(file.schema_arrow, columns)
             schema = file.schema_arrow
             picked = pa.schema([schema.field(name) for name in names], metadata=schema.metadata)
-            with pq.ParquetWriter(
-                copy, picked, compression="NONE", use_dictionary=False, write_statistics=False
-            ) as writer:
+            with pq.ParquetWriter(copy, picked, **READ_ONCE) as writer:
                 for number, group in enumerate(row_groups(file.metadata)):
                     if group.middle in wanted:
                         rows = file.read_row_group(number, columns=names, use_threads=False)
