@@ -34,11 +34,11 @@ demo: setup  ## four airports' worth of sites, real flights, five queries, proof
 
 test: setup-wan unit integration whole  ## all tests
 
-# Two processes at a time, and each file in one of them, with its fixtures.
+# Two processes at a time, and each file in one of them, with its fixtures. Of unit tests the longest file comes first.
 FILES_IN_TWO := -n 2 --dist loadfile -m "not long"
 
 unit: setup  ## tests of single parts and of simulated clusters: no Spark, no network
-	$(BIN)/python -m pytest tests/unit tests/simulation $(FILES_IN_TWO)
+	$(BIN)/python -m pytest tests/simulation tests/unit $(FILES_IN_TWO) --no-loadscope-reorder
 
 integration: setup setup-wan  ## tests of parts together: real gRPC, real Spark
 	$(BIN)/python -m pytest tests/integration $(FILES_IN_TWO)
