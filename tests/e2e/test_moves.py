@@ -22,6 +22,8 @@ from tests.e2e.test_sharing import COUNTS, ORACLE_COUNTS, STREAM
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(900)]
 
 ROUTE = ("eu", "us", "asia", "us")
+PARTS = 16
+"""Of the rows: each move takes some of them, more on a slow machine, and without rows none gets to its end."""
 
 
 class Journey:
@@ -176,22 +178,22 @@ def test_one_of_two_queries_goes_on_by_itself_and_shares_again_while_rows_come(
 ) -> None:
     journey = Journey(calm, calm_client, f"forked_{who}", tmp_path / "sink", sharing="max-share")
     query = journey.read if who == "reader" else journey.writing
-    journey.push(0, 8)
+    journey.push(0, PARTS)
     (shared,) = journey.merges()
-    left = iter(range(1, 8))
-    journey.moved_meanwhile([journey.move_alone(query, "asia")], left, 8)
+    left = iter(range(1, PARTS))
+    journey.moved_meanwhile([journey.move_alone(query, "asia")], left, PARTS)
     assert len(journey.merges()) == 2
     again = calm_client.share_again(query.id, "m1")
     assert again.shared_with == shared.partition(" ")[0]
-    journey.moved_meanwhile([again], left, 8)
+    journey.moved_meanwhile([again], left, PARTS)
     with pytest.raises(selat.StatementError, match="which is shared"):
         calm_client.share_again(query.id, "m1")
     # The shared task may move, and so may the one that makes this query's epochs of it.
     assert isinstance(journey.first, selat.Query)
-    journey.moved_meanwhile([calm_client.move_task(journey.first.id, "m1", "asia")], left, 8)
-    journey.moved_meanwhile([calm_client.move_task(query.id, "m1", "eu")], left, 8)
+    journey.moved_meanwhile([calm_client.move_task(journey.first.id, "m1", "asia")], left, PARTS)
+    journey.moved_meanwhile([calm_client.move_task(query.id, "m1", "eu")], left, PARTS)
     for part in left:
-        journey.push(part, 8)
+        journey.push(part, PARTS)
     journey.finish()
     assert isinstance(journey.first, selat.Query)
     assert rows_of(journey.first.results().arrow()) == rows_of(journey.reader.table)
@@ -199,13 +201,13 @@ def test_one_of_two_queries_goes_on_by_itself_and_shares_again_while_rows_come(
 
 def test_sites_combine_in_other_ways_while_rows_come(calm: Scene, calm_client: selat.Client, tmp_path: Path) -> None:
     journey = Journey(calm, calm_client, "recombined", tmp_path / "sink", sharing="net")
-    left = iter(range(1, 8))
-    journey.push(0, 8)
+    left = iter(range(1, PARTS))
+    journey.push(0, PARTS)
     for tree in ("off", "eu > asia", "off"):
-        journey.moved_meanwhile(journey.combine(tree), left, 8)
+        journey.moved_meanwhile(journey.combine(tree), left, PARTS)
         assert {task.stage_id for task in journey.read.info().tasks} >= {"s1", "c1", "m1"}
     for part in left:
-        journey.push(part, 8)
+        journey.push(part, PARTS)
     journey.finish()
 
 
