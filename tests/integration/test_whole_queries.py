@@ -276,7 +276,7 @@ def _check_random(spark_engine: SparkEngine, numbers: Sequence[int]) -> None:
         ran += 1
     assert len(refused) <= len(numbers) / 5, refused
     assert ran > len(numbers) / 2
-    assert filtered >= len(numbers) / 40
+    assert filtered >= len(numbers) // 40
     assert once > len(numbers) / 10
     assert counted > len(numbers) / 10
 
