@@ -21,7 +21,7 @@ settings.register_profile("selat", deadline=None, database=None, derandomize=see
 settings.load_profile("selat")
 
 WHOLE_TIMEOUT_S = 600
-"""Of a test of the whole: real processes take several times as long on a machine that has other work."""
+"""A test of the whole may take so long: real processes are several times slower on a machine that has other work."""
 SHARED = frozenset({"calm", "frail", "isolated"})
 """Fixtures of tests/e2e/: clusters that several files use."""
 

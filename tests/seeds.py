@@ -16,7 +16,7 @@ def random_of(own: int | str) -> Random:
 
 
 def several(few: int, many: int) -> int:
-    """How many cases a random test draws: few of them in `make test`, many where a seed is given, as in `make long`."""
+    """Return how many cases a random test draws: few in `make test`, many where a seed is given, as in `make long`."""
     return few if GIVEN is None else many
 
 

@@ -40,7 +40,7 @@ SOURCES: Mapping[str, Callable[[float], duckdb.DuckDBPyConnection]] = {
     "Tables of dbgen (tpchgen-cli 4.0.0)": load_dbgen,
     "Tables made up": load,
 }
-"""Where the rows come from. Until November 2026 only the second were measured, against what a prototype sent of the
+"""The sources of the rows. Until November 2026 only the second was measured, against what a prototype sent of the
 first."""
 BEST_SCALE = 0.1
 BEST_KB = dict(

@@ -49,7 +49,7 @@ class Estimates:
         if moved_s == 0 or (took_s > 0 and first):
             self._history.add(wanted, task.site, max(took_s, 0.0))
         if moved_s > 0 and number is not None:
-            # That of the first is in what it took.
+            # The first task's processing time has its reading in it.
             self._history.add_reading(wanted, max(took_s - (processing_s or took_s), 0.0))
 
     def _note_sent(self, record: BatchQuery, number: int | None) -> None:

@@ -36,7 +36,7 @@ class Task:
     sent_share: float = 1.0
     """Bytes that a link carries for each byte of the shards: rows are sent compressed, and only the columns needed."""
     is_read_there: bool = False
-    """Whether shards at other sites are read by a job there before they are sent, which takes its time."""
+    """True if a job at a shard's site reads the shard before it is sent, which takes time."""
 
     @cached_property
     def size_bytes(self) -> int:

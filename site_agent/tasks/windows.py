@@ -166,7 +166,7 @@ class OpenWindows:
                 run.cached = self._still_open(cached).combine_chunks()
 
     def crosses_boundary(self, watermark_us: int | None) -> bool:
-        """Whether moving the watermark there may let results out: it ends at least one window, with rows or without."""
+        """Return True if moving the watermark there may let results out: it ends a window, with rows or without."""
         if watermark_us is None:
             return False
         return self.closed_us is None or self._boundary(watermark_us) > self._boundary(self.closed_us)

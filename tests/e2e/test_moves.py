@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(900)]
 
 ROUTE = ("eu", "us", "asia", "us")
 PARTS = 16
-"""Of the rows: each move takes some of them, more on a slow machine, and without rows none gets to its end."""
+"""The rows come in so many parts: each move needs some, more on a slow machine, and stands still without them."""
 
 
 class Journey:

@@ -28,7 +28,7 @@ READ_ONCE: Mapping[str, Any] = {
     # Spark reads such decimals a fifth faster than those of bytes.
     "store_decimal_as_integer": True,
 }
-"""How rows are written that are read once, at once."""
+"""Options of the writer for rows that are read once, and at once."""
 _WHITE = bytes(range(0x21))
 """What Spark trims from a line before it calls it empty."""
 

@@ -82,7 +82,7 @@ def test_parquet_is_cut_between_row_groups(tmp_path: Path, split_bytes: int) -> 
 
 
 def test_splits_of_a_file_of_parquet_are_of_one_size(tmp_path: Path) -> None:
-    """As few as there must be: the last one is not what is left over."""
+    """There are as few splits as the size allows, and the last one is not a small rest."""
     found = written(tmp_path / "a", 5)
     sizes = [group.size_bytes for group in row_groups(pq.read_metadata(found.path))]
     splits = splits_of([found], "parquet", sum(sizes[:4]) + 1)
