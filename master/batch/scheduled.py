@@ -29,9 +29,8 @@ def scheduled(record: BatchQuery, number: int | None, sent: SentShares | None = 
         return Task(f"{record.id}/reduce", record.id, model, tuple(_outputs(record)), kind.value)
     split = record.plan.splits[number]
     share = sent.share(model) if sent is not None else 1.0
-    return Task(
-        f"{record.id}/{number}", record.id, model, (Shard(split.site, split.size_bytes),), kind.value, share, True
-    )
+    shards = (Shard(split.site, split.size_bytes),)
+    return Task(f"{record.id}/{number}", record.id, model, shards, kind.value, share, is_read_there=True)
 
 
 def _outputs(record: BatchQuery) -> Iterator[Shard]:
