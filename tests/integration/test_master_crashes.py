@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -52,6 +52,16 @@ _LONG = (pytest.mark.long, pytest.mark.kills)
 CASES = [case if case in KEPT else pytest.param(*case, marks=_LONG) for case in _ALL]
 
 
+@contextmanager
+def broken_connections() -> Iterator[None]:
+    """What is called in here may fail because the master is dead."""
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        if error.code() is not grpc.StatusCode.UNAVAILABLE:
+            raise
+
+
 @dataclass
 class Survivor:
     """A master that is started again when it dies, and what clients and agents see of it."""
@@ -68,14 +78,12 @@ class Survivor:
         A connection may break more than once of one death.
         """
         while True:
-            try:
+            with broken_connections():
                 return await step()
-            except grpc.aio.AioRpcError as error:
-                if error.code() is not grpc.StatusCode.UNAVAILABLE:
-                    raise
-            found = await done()
-            if found is not None:
-                return found
+            with broken_connections():
+                found = await done()
+                if found is not None:
+                    return found
 
     async def watch_over(self) -> None:
         """Start it again, without faults, when it dies; until cancelled."""
@@ -91,14 +99,9 @@ class Survivor:
         return [r async for r in self.queries.Execute(request, wait_for_ready=True, timeout=60)]
 
     async def named(self, name: str) -> query_pb2.Query | None:
-        while True:
-            try:
-                request = query_pb2.ListQueriesRequest(all=True)
-                listed = await self.queries.ListQueries(request, wait_for_ready=True, timeout=60)
-                break
-            except grpc.aio.AioRpcError as error:
-                if error.code() is not grpc.StatusCode.UNAVAILABLE:
-                    raise
+        request = query_pb2.ListQueriesRequest(all=True)
+        list_all = partial(self.queries.ListQueries, request, wait_for_ready=True, timeout=60)
+        listed = await self.persistently(list_all, not_known)
         found = [query for query in listed.queries if query.name == name]
         assert len(found) <= 1
         return found[0] if found else None
@@ -133,11 +136,8 @@ class Survivor:
         for name, agent in self.agents.items():
             tasks = agent.assignments[-1].tasks if agent.assignments else ()
             statuses = [TaskStatus(TaskId.parse(t.task_id), t.query_id, t.stage_id, name, state) for t in tasks]
-            try:
+            with broken_connections():
                 await agent.report(*statuses, tasks=tuple(statuses))
-            except grpc.aio.AioRpcError as error:
-                if error.code() is not grpc.StatusCode.UNAVAILABLE:
-                    raise
 
     async def until(self, name: str, state: query_pb2.QueryState.ValueType) -> None:
         # Longer than a master takes to start on a machine with other work.
@@ -267,11 +267,8 @@ async def end_tasks(master: Survivor, query: str) -> None:
             TaskStatus(TaskId.parse(t.task_id), query, t.stage_id, name, TaskState.ENDED) for t in latest.tasks
         )
         results = (ResultStatus(query, rows=1, complete=True),) if latest.results else ()
-        try:
+        with broken_connections():
             await agent.report(*ended, tasks=ended, results=results)
-        except grpc.aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.UNAVAILABLE:
-                raise
 
 
 async def forever(call: Callable[[], Awaitable[object]]) -> None:
@@ -293,7 +290,7 @@ async def test_a_lease_that_was_stored_is_held_although_nobody_was_told(tmp_path
         with pytest.raises(grpc.aio.AioRpcError):
             await forever(partial(leases.Acquire, request))
         again = partial(leases.Acquire, request, wait_for_ready=True)
-        (outcome,) = (await master.persistently(again, again)).outcomes
+        (outcome,) = (await master.persistently(again, not_known)).outcomes
         assert master.deaths == 1
         # It is its own: the client sees that the first request was granted after all.
         assert (outcome.busy.lease.holder, outcome.busy.lease.fencing) == ("nightly", 1)
