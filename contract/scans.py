@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from planner.values.scans import KeyFilter, SparkExpression, TableScan
+from planner.values.scans import KeyFilter, SparkExpression, TableScan, Threshold
 from selat.v1 import exchange_pb2
 
 
@@ -23,6 +23,14 @@ def scans_to_proto(scans: Iterable[TableScan]) -> exchange_pb2.TableScans:
                 only_in_conditions=scan.only_in_conditions,
                 summed=scan.summed,
                 counted=scan.counted,
+                thresholds=[
+                    exchange_pb2.Threshold(column=t.column, summand=t.summand, at_least=t.at_least)
+                    for t in scan.thresholds
+                ],
+                functions=[
+                    exchange_pb2.ColumnFunctions(column=column, functions=map(_expression_to_proto, functions))
+                    for column, functions in scan.functions
+                ],
             )
             for scan in scans
         ]
@@ -40,6 +48,10 @@ def scans_from_proto(message: exchange_pb2.TableScans) -> tuple[TableScan, ...]:
             tuple(scan.only_in_conditions),
             tuple(scan.summed),
             tuple(scan.counted),
+            tuple(
+                Threshold(t.column, t.summand if t.HasField("summand") else None, t.at_least) for t in scan.thresholds
+            ),
+            tuple((f.column, tuple(map(_expression_from_proto, f.functions))) for f in scan.functions),
         )
         for scan in message.scans
     )

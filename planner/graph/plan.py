@@ -368,6 +368,8 @@ class ConsideredFilter:
     """Over links."""
     saved_bytes: int
     reason: str
+    threshold: str = ""
+    """What groups of the giver's rows may reach that give their keys; empty: all give theirs."""
 
 
 @dataclass(frozen=True, slots=True)

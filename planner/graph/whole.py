@@ -9,7 +9,7 @@ from planner.relations.catalog import Column, Relation
 from planner.sql.dialect import exp
 from planner.values.edits import Edit
 from planner.values.errors import PlannerError
-from planner.values.scans import KeyFilter, TableScan
+from planner.values.scans import KeyFilter, TableScan, Threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,8 @@ class WholeScan:
     columns: tuple[str, ...] = ()
     summed: tuple[str, ...] = ()
     counted: tuple[str, ...] = ()
-    """These three as in `TableScan`."""
+    thresholds: tuple[Threshold, ...] = ()
+    """These four as in `TableScan`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +93,5 @@ class ScanOfTable:
     """Equal rows are sent once from each split."""
     counted: bool = False
     """Rows that are equal, but for columns that are only summed or counted, are sent once, with their number."""
+    stand_ins: tuple[tuple[str, str], ...] = ()
+    """What is sent instead of some of the columns: Spark SQL, by the column."""

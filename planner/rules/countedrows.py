@@ -153,7 +153,8 @@ def _is_worth(
 
 def _counted(draft: DraftPlan, stage: Stage, keys: Sequence[Column], tallies: Sequence[_Tally]) -> DraftPlan:
     assert isinstance(stage.body, Project)
-    by = tuple(exp.Column(this=name_node(key.name)) for key in keys)
+    sent_as = {item.name: item.expression for item in stage.body.items}
+    by = tuple(sent_as[key.name] for key in keys)
     items = [Named(key.name, column) for key, column in zip(keys, by, strict=True)]
     sent = [(Named(_N, exp.Count(this=exp.Star())), "BIGINT"), *(pair for tally in tallies for pair in tally.sent())]
     counted = replace(

@@ -4,7 +4,8 @@ KEYS     a TABLE stage: the distinct keys of one scan, sent to the sites of anot
 MAP      of that table: a join with them, behind its own conditions
 
 A table that a query scans several times may get a filter by the keys of one of these scans, where that holds for all
-others: whatever filters that scan alone then filters the table.
+others: whatever filters that scan alone then filters the table. A scan of which only large groups matter (`Threshold`)
+gives the keys of groups that are large enough at one site to be so in all: of n sites, one has an nth of the bound.
 
 Which filters leave the result as it is, Spark's optimised plan says (`KeyFilter`); each holds for what the scans are
 after others were applied, so they are applied one after the other. There: the table with the fewest bytes gives its
@@ -21,18 +22,19 @@ from dataclasses import dataclass, field, replace
 
 from planner.bind.rows import kept
 from planner.graph.batchoptions import KeyFilters
-from planner.graph.expressions import cast
+from planner.graph.expressions import cast, columns_of
 from planner.graph.operators import Aggregate, Alias, Filter, Join, Named, Operator, Project, Scan, Sort
 from planner.graph.plan import ConsideredFilter, DraftPlan, Split, Stage, StageInput
 from planner.graph.whole import WholeScan
 from planner.relations.catalog import Column, TableStatistics
 from planner.relations.widths import row_bytes
+from planner.rules.largegroups import large_at_a_site, large_groups, may_be_missed, threshold_text
 from planner.rules.selectivity import counted_selectivity, drawn
 from planner.sql.dialect import exp, name_node
 from planner.values.links import Pair
 from planner.values.names import INPUT_VIEW
 from planner.values.ranges import WHOLE_NUMBERS
-from planner.values.scans import KeyFilter
+from planner.values.scans import KeyFilter, Threshold
 from planner.values.stages import StageKind
 from planner.values.topology import Topology
 
@@ -89,6 +91,8 @@ class _Candidate:
     giver: WholeScan
     giver_column: str
     """It is `column` where the giver is one of the taker's own scans."""
+    threshold: Threshold | None = None
+    """Of the giver's groups, only those give their keys that may reach it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +163,8 @@ def _size(splits: Sequence[Split], analysed: TableStatistics | None) -> _Size | 
 _Keys = tuple[str, str, tuple[exp.Expr, ...], str]
 """A column, and what it is compared with: the MAP of the other table, the conditions of the scan, and its column."""
 
-_Place = tuple[str, tuple[exp.Expr, ...], str]
-"""The origin of keys: the MAP of their table, the conditions of the scan, and the column."""
+_Place = tuple[str, tuple[exp.Expr, ...], str, Threshold | None]
+"""The origin of keys: the MAP of their table, the conditions of the scan, the column, and what groups must reach."""
 
 _Filter = tuple[str, str, _Place, tuple[StageInput, ...]]
 """A MAP, a column, the origin of the keys that it is compared with, and the filters that this had."""
@@ -195,7 +199,8 @@ class _Chooser:
         self.maps = {stage.id: stage for stage in self.draft.map_stages}
         self.share = dict.fromkeys(self.maps, 1.0)
         candidates = list(_candidates(self.draft))
-        own = list(_own_candidates(self.draft))
+        # Scans that Spark made of one have the same keys.
+        own = list({_place(candidate): candidate for candidate in _own_candidates(self.draft)}.values())
         more = [*candidates, *_candidates_by_own(self.draft, own)]
         open_, given = set(self.maps), list[str]()
         while open_:
@@ -263,6 +268,8 @@ class _Chooser:
         unique = of_giver >= _UNIQUE * own.all_rows
         of_giver = min(of_giver, self.values.get((giver.stage, candidate.giver_column), of_giver))
         keys = min(given, of_giver) if unique else drawn(of_giver, given)
+        if candidate.threshold is not None:
+            keys = large_groups(candidate.threshold, given, keys, len(own.sites), own.found)
         of_taker = size.found.distinct.get(candidate.column, distinct)
         of_taker = self.values.get((taker.id, candidate.column), of_taker)
         if self._are_of_taker(candidate):
@@ -288,7 +295,7 @@ class _Chooser:
     def _alone(self, candidate: _Candidate, open_: Set[str]) -> _Alone:
         """The filters of a scan that gives keys to its own table, by tables that have given theirs."""
         scan, found = candidate.giver, _Alone()
-        for known in scan.filters:
+        for known in scan.filters if candidate.threshold is None else ():
             other = self.draft.whole_scans[known.giver]
             if other.stage == scan.stage or other.stage in open_:
                 continue
@@ -353,12 +360,13 @@ class _Chooser:
                 key_bytes=round(effect.key_bytes),
                 saved_bytes=round(effect.saved_bytes),
                 reason=reason,
+                threshold=threshold_text(candidate.threshold),
             )
         )
 
     def _apply(self, candidate: _Candidate, alone: _Alone) -> None:
         giver, stage_id = candidate.giver, candidate.taker.id
-        if giver.stage == stage_id:
+        if giver.stage == stage_id and candidate.threshold is None:
             read = self.maps[stage_id]
             for filter_ in alone.filters:
                 read = _filtered(read, filter_.column, self._keys_of(filter_).id)
@@ -376,7 +384,11 @@ class _Chooser:
             name = f"{_KEYS}{number}" if number > 1 else _KEYS
             key = Column(candidate.giver_column, _type_of(self.draft, giver.table, candidate.giver_column))
             table = replace(read, pinned=own.sites if own is not None else read.pinned)
-            self.keys[place] = _keys_stage(name, table, giver, key)
+            having: tuple[exp.Expr, ...] = ()
+            if (threshold := candidate.threshold) is not None:
+                summed = _type_of(self.draft, giver.table, threshold.summand or "")
+                having = (large_at_a_site(threshold, summed, len(table.pinned)),)
+            self.keys[place] = _keys_stage(name, table, giver.where, key, having)
         return self.keys[place]
 
 
@@ -402,22 +414,48 @@ def _candidates_by_own(draft: DraftPlan, own: Sequence[_Candidate]) -> Iterator[
 def _own_candidates(draft: DraftPlan) -> Iterator[_Candidate]:
     """Filters of tables by one of their own scans: those that hold for each other scan, whose rows are all the rest.
 
-    The scan's own rows have its keys, unless these are NULL. Its conditions tell it from the others.
+    The scan's own rows have its keys, unless these are NULL. Its conditions tell it from the others, or a threshold.
     """
     for stage in draft.map_stages:
         scans = {number: scan for number, scan in enumerate(draft.whole_scans) if scan.stage == stage.id}
         for number, scan in scans.items():
-            others = [other for place, other in scans.items() if place != number]
-            if not others or any(other.where == scan.where for other in others):
+            others = {place: other for place, other in scans.items() if place != number}
+            for threshold in scan.thresholds:
+                column = threshold.column
+                follow = all(_follows(draft, (other, column), (number, column)) for other in others)
+                # A row with NULL finds no partner where the column is compared with another.
+                compared = any(known.column == column for known in scan.filters) or _is_never_null(scan, column)
+                kind = _type_of(draft, scan.table, threshold.summand or "")
+                if follow and compared and may_be_missed(threshold, kind):
+                    yield _Candidate(stage, column, scan, column, threshold)
+            if not others or any(other.where == scan.where for other in others.values()):
                 continue
-            for column in dict.fromkeys(known.column for known in others[0].filters):
-                holds = all(KeyFilter(column, number, column) in other.filters for other in others)
-                if holds and exp.Not(this=exp.Is(this=_column(column), expression=exp.Null())) in scan.where:
+            for column in dict.fromkeys(known.column for known in next(iter(others.values())).filters):
+                holds = all(KeyFilter(column, number, column) in other.filters for other in others.values())
+                if holds and _is_never_null(scan, column):
                     yield _Candidate(stage, column, scan, column)
 
 
+def _is_never_null(scan: WholeScan, column: str) -> bool:
+    return exp.Not(this=exp.Is(this=_column(column), expression=exp.Null())) in scan.where
+
+
+def _follows(draft: DraftPlan, taker: tuple[int, str], giver: tuple[int, str]) -> bool:
+    """Return whether a column of a scan may be filtered by the keys of a column of another one, if need be in steps.
+
+    Where a is filtered by the keys of b, and b by those of c, a has none but those of c.
+    """
+    seen, open_ = {taker}, [taker]
+    while open_:
+        number, column = open_.pop()
+        reached = {(f.giver, f.giver_column) for f in draft.whole_scans[number].filters if f.column == column} - seen
+        seen |= reached
+        open_ += reached
+    return giver in seen
+
+
 def _place(candidate: _Candidate) -> _Place:
-    return candidate.giver.stage, candidate.giver.where, candidate.giver_column
+    return candidate.giver.stage, candidate.giver.where, candidate.giver_column, candidate.threshold
 
 
 def _pairs(givers: Sequence[str], taker: Stage) -> list[Pair]:
@@ -454,13 +492,15 @@ def _unfit(kind: str, giver: _Size | None, taker: _Size | None) -> str:
     return f"more than {MAX_KEY_ROWS} keys are possible" if giver.rows > MAX_KEY_ROWS else ""
 
 
-def _keys_stage(name: str, table: Stage, scan: WholeScan, key: Column) -> Stage:
+def _keys_stage(
+    name: str, table: Stage, where: tuple[exp.Expr, ...], key: Column, having: tuple[exp.Expr, ...]
+) -> Stage:
     """The keys of a scan, behind the filters that its table has already.
 
     They are sorted, and INT is sent as BIGINT: so they compress to half, or better. What they are compared with is
     cast as Spark does it for a comparison.
     """
-    rows = kept(_joined(table.body), scan.where)
+    rows = kept(_joined(table.body), where)
     column = _column(key.name)
     sent = Column(_KEY, "BIGINT") if key.type == "INT" else Column(_KEY, key.type)
     named = Named(_KEY, column if sent.type == key.type else cast(column, sent.type))
@@ -468,10 +508,10 @@ def _keys_stage(name: str, table: Stage, scan: WholeScan, key: Column) -> Stage:
     return Stage(
         id=name,
         kind=StageKind.TABLE,
-        body=Sort(Aggregate(rows, (column,), (named,)), (order,)),
+        body=Sort(Aggregate(rows, (column,), (named,), having), (order,)),
         pinned=table.pinned,
         relation=table.relation,
-        read_columns=tuple(dict.fromkeys((*table.read_columns, key.name))),
+        read_columns=tuple(dict.fromkeys((*table.read_columns, key.name, *columns_of(having, INPUT_VIEW)))),
         inputs=table.inputs,
         columns=(sent,),
     )

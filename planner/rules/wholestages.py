@@ -6,7 +6,7 @@ REDUCE   the query as its author wrote it, over views of the tables' names; colu
 A row that fulfils no scan's conditions changes nothing of the result, and neither does a column that no scan reads:
 Spark's optimiser says so of a plan that is equal to the text over all tables, so it holds for any plan of the text. A
 column that only conditions read which all rows of a MAP fulfil is not sent, either: in the REDUCE it has a constant
-that fulfils them (`witness`).
+that fulfils them (`witness`). A column that is read through functions alone has a stand-in (`standins`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from planner.graph.whole import KeptBack, Scanned, ScanOfTable, WholeQuery, Whol
 from planner.relations.catalog import SITE_COLUMN, Column, Relation
 from planner.rules.pruning import matching_sites
 from planner.rules.pushed import NotPushedError, pushed
+from planner.rules.standins import stand_in
 from planner.rules.tablestages import MAP, REDUCE
 from planner.rules.witness import Value, columns_in, witness
 from planner.sql.dialect import exp, name_node, render
@@ -66,6 +67,8 @@ class _Sent:
     """Rows that are equal are sent once."""
     constants: Mapping[str, exp.Expr]
     """Constants stand for columns that only conditions read, by name."""
+    stand_ins: Mapping[str, exp.Expr]
+    """What is sent instead of columns that only functions read, by name."""
 
     @property
     def sites(self) -> tuple[str, ...]:
@@ -135,6 +138,7 @@ def _whole_scans(sent: Sequence[_Sent], scanned: Scanned) -> tuple[WholeScan, ..
             scan.columns,
             scan.summed,
             scan.counted,
+            scan.thresholds,
         )
         for scan in scanned.scans or ()
     )
@@ -166,15 +170,33 @@ def _sent(table: Relation, scans: Sequence[TableScan], number: int, query: Whole
     columns = tuple(column for column in (*table.columns, _SITE) if column.name in wanted)
     # A table has one MAP, so each of its scans has to be content with the rows that are different.
     distinct = all(scan.distinct for scan in scans) and told_apart(columns)
+    stand_ins = _stand_ins(columns, scans)
     described, wheres = [], []
     for scan in scans:
         where, back = _conditions(scan)
         conditions = tuple(render(unqualified(part)) for part in where)
         read = tuple(name for name in scan.columns if name not in constants)
-        described.append(ScanOfTable(stage, table.name, read, conditions, back, distinct))
+        others = tuple((name, render(unqualified(stand_ins[name]))) for name in read if name in stand_ins)
+        described.append(ScanOfTable(stage, table.name, read, conditions, back, distinct, stand_ins=others))
         wheres.append(where)
     names = tuple(column.name for column in columns)
-    return _Sent(table, stage, view, names, _any_of(wheres), tuple(dict.fromkeys(described)), distinct, constants)
+    return _Sent(
+        table, stage, view, names, _any_of(wheres), tuple(dict.fromkeys(described)), distinct, constants, stand_ins
+    )
+
+
+def _stand_ins(columns: Iterable[Column], scans: Sequence[TableScan]) -> dict[str, exp.Expr]:
+    """Return what is sent instead of columns that every scan which has them reads through functions alone."""
+    found: dict[str, exp.Expr] = {}
+    for column in columns:
+        functions: list[SparkExpression] | None = []
+        for scan in scans:
+            own = dict(scan.functions).get(column.name) if column.name in scan.columns else ()
+            functions = [*functions, *own] if functions is not None and own is not None else None
+        other = stand_in(column.name, column.type.upper(), functions) if functions else None
+        if other is not None:
+            found[column.name] = other
+    return found
 
 
 def _constants(table: Relation, scans: Sequence[TableScan]) -> dict[str, exp.Expr]:
@@ -244,7 +266,7 @@ def _any_of(wheres: Iterable[tuple[exp.Expr, ...]]) -> tuple[exp.Expr, ...]:
 
 
 def _map(sent: _Sent) -> Stage:
-    items = tuple(Named(name, exp.Column(this=name_node(name))) for name in sent.columns)
+    items = tuple(Named(name, sent.stand_ins.get(name) or exp.Column(this=name_node(name))) for name in sent.columns)
     rows = kept(Scan(INPUT_VIEW), sent.where)
     read = _read(sent)
     return Stage(

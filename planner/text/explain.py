@@ -354,6 +354,12 @@ SCANS: Section[ScanOfTable] = Section(
             ": ",
         ),
         Field(
+            "stand_ins",
+            "What is sent instead of columns that the query reads through functions alone.",
+            lambda s: dict(s.stand_ins),
+            lambda s: ", ".join(f"{sql} as {column}" for column, sql in s.stand_ins),
+        ),
+        Field(
             "distinct",
             "True where rows that are equal in the columns count once: each split sends them once.",
             lambda s: s.distinct,
@@ -391,6 +397,13 @@ KEY_FILTERS: Section[ConsideredFilter] = Section(
         Field("column", "The column that is compared with the keys.", lambda f: f.column),
         Field("giver", "The table that gives the keys.", lambda f: f.giver),
         Field("giver_column", "The column that has them.", lambda f: f.giver_column),
+        Field(
+            "threshold",
+            "Only groups with equal keys that may reach it give them; empty: all do.",
+            lambda f: f.threshold,
+            lambda f: f"where {f.threshold}" if f.threshold else "",
+            " ",
+        ),
         Field("taken", "True where the filter is applied.", lambda f: f.taken),
         Field("keys", "How many keys are expected.", lambda f: f.keys, lambda f: f"{f.keys} keys", ": "),
         Field(

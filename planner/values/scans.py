@@ -32,6 +32,21 @@ class KeyFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class Threshold:
+    """Only large groups of a scan's rows matter: rows of other groups change nothing of the result.
+
+    A group is large if its positive values add up to a bound.
+    """
+
+    column: str
+    """Rows with the same value of it are a group, and so are those with NULL."""
+    summand: str | None
+    """The column whose positive values count; None: each row counts as 1."""
+    at_least: str
+    """The bound, a number as text."""
+
+
+@dataclass(frozen=True, slots=True)
 class TableScan:
     """One scan of a table. A query may scan a table several times."""
 
@@ -52,3 +67,8 @@ class TableScan:
     there."""
     counted: tuple[str, ...] = ()
     """Counts alone read these in this way: all that matters is whether they are NULL."""
+    thresholds: tuple[Threshold, ...] = ()
+    """Each holds for what the scan is then, as filters do."""
+    functions: tuple[tuple[str, tuple[SparkExpression, ...]], ...] = ()
+    """Those of `columns` that are read through these functions alone, each of the column and of literals; the query may
+    also ask whether they are NULL."""

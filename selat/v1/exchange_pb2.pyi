@@ -715,6 +715,8 @@ class TableScan(_message.Message):
     ONLY_IN_CONDITIONS_FIELD_NUMBER: _builtins.int
     SUMMED_FIELD_NUMBER: _builtins.int
     COUNTED_FIELD_NUMBER: _builtins.int
+    THRESHOLDS_FIELD_NUMBER: _builtins.int
+    FUNCTIONS_FIELD_NUMBER: _builtins.int
     table: _builtins.str
     """The view that stands for the table."""
     distinct: _builtins.bool
@@ -743,6 +745,14 @@ class TableScan(_message.Message):
     def counted(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Counts alone read these in this way."""
 
+    @_builtins.property
+    def thresholds(self) -> _containers.RepeatedCompositeFieldContainer[Global___Threshold]:
+        """Only groups of rows matter that reach all of these."""
+
+    @_builtins.property
+    def functions(self) -> _containers.RepeatedCompositeFieldContainer[Global___ColumnFunctions]:
+        """Of columns that are read through functions alone."""
+
     def __init__(
         self,
         *,
@@ -754,14 +764,71 @@ class TableScan(_message.Message):
         only_in_conditions: _abc.Iterable[_builtins.str] | None = ...,
         summed: _abc.Iterable[_builtins.str] | None = ...,
         counted: _abc.Iterable[_builtins.str] | None = ...,
+        thresholds: _abc.Iterable[Global___Threshold] | None = ...,
+        functions: _abc.Iterable[Global___ColumnFunctions] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "conditions", b"conditions", "counted", b"counted", "distinct", b"distinct", "filters", b"filters", "only_in_conditions", b"only_in_conditions", "summed", b"summed", "table", b"table"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "conditions", b"conditions", "counted", b"counted", "distinct", b"distinct", "filters", b"filters", "functions", b"functions", "only_in_conditions", b"only_in_conditions", "summed", b"summed", "table", b"table", "thresholds", b"thresholds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TableScan: _TypeAlias = TableScan  # noqa: Y015
+
+@_typing.final
+class ColumnFunctions(_message.Message):
+    """Nothing but these functions of a column reads it, and whether it is NULL."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLUMN_FIELD_NUMBER: _builtins.int
+    FUNCTIONS_FIELD_NUMBER: _builtins.int
+    column: _builtins.str
+    @_builtins.property
+    def functions(self) -> _containers.RepeatedCompositeFieldContainer[Global___SparkExpression]: ...
+    def __init__(
+        self,
+        *,
+        column: _builtins.str = ...,
+        functions: _abc.Iterable[Global___SparkExpression] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["column", b"column", "functions", b"functions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ColumnFunctions: _TypeAlias = ColumnFunctions  # noqa: Y015
+
+@_typing.final
+class Threshold(_message.Message):
+    """Rows that are equal in `column` change nothing of the result where their positive values of `summand` add up to less."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COLUMN_FIELD_NUMBER: _builtins.int
+    SUMMAND_FIELD_NUMBER: _builtins.int
+    AT_LEAST_FIELD_NUMBER: _builtins.int
+    column: _builtins.str
+    summand: _builtins.str
+    """Unset: each row counts as 1."""
+    at_least: _builtins.str
+    def __init__(
+        self,
+        *,
+        column: _builtins.str = ...,
+        summand: _builtins.str | None = ...,
+        at_least: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_summand", b"_summand", "summand", b"summand"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_summand", b"_summand", "at_least", b"at_least", "column", b"column", "summand", b"summand"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__summand: _TypeAlias = _typing.Literal["summand"]  # noqa: Y015
+    _WhichOneofArgType__summand: _TypeAlias = _typing.Literal["_summand", b"_summand"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__summand) -> _WhichOneofReturnType__summand | None: ...
+
+Global___Threshold: _TypeAlias = Threshold  # noqa: Y015
 
 @_typing.final
 class KeyFilter(_message.Message):

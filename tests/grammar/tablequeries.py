@@ -285,9 +285,15 @@ class Writer:
             f"{self._one('', 'NOT ')}EXISTS (SELECT 1 FROM {rows} WHERE {where}{more})",
             f"{value} {self._one('', 'NOT ')}IN (SELECT {given} FROM {rows} WHERE {where})",
             f"{value} {self._one('', 'NOT ')}IN (SELECT {given} FROM {rows})",
+            f"{value} IN (SELECT {given} FROM {rows} WHERE {where} GROUP BY {given} HAVING {self._large(inner)})",
             f"{value} {self._one('>', '=', '<>')} (SELECT max({given}) FROM {rows} WHERE {where})",
             f"{self._value(scope, Kind.NUMBER)} >= {self._scalar(scope)}",
         )
+
+    def _large(self, scope: Scope) -> str:
+        """A condition that large groups alone fulfil."""
+        total = self._one("count(*)", f"sum({self._value(scope, Kind.NUMBER)})")
+        return self._one(f"{total} >= 2", f"{total} > 2", f"3 <= {total}")
 
     def _scalar(self, outer: Scope = ()) -> str:
         """A number: an aggregate of rows, those around it or all."""

@@ -21,6 +21,7 @@ from planner.relations.catalog import Catalog, TableStatistics
 from planner.rules.sending import with_fewer_bytes
 from planner.values.errors import InvalidExpressionError
 from planner.values.names import INPUT_VIEW
+from planner.values.stages import StageKind
 from planner.values.topology import Topology
 from site_agent.engine import ArrowScan, EmptyScan, EpochRequest, Scan
 from site_agent.engine.spark import SparkEngine
@@ -55,16 +56,18 @@ def planned(engine: SparkEngine, sql: str, catalog: Catalog = CATALOG) -> DraftP
 
 
 def run(engine: SparkEngine, draft: DraftPlan, data: Mapping[str, pa.Table]) -> pa.Table:
-    """The result of a query that runs whole, each table being one split."""
+    """The result of a query that runs whole, each table being one split of rows."""
     made: dict[str, pa.Table] = {}
     for stage in draft.stages[:-1]:
         rows = data[stage.relation or ""].select(list(stage.read_columns))
         views = [item.view for item in stage.inputs]
         for item in stage.inputs:
-            # As from two sites that have the same keys.
-            engine.put_table(f"q.{stage.id}", item.view, pa.concat_tables([made[item.stage]] * 2))
-        request = EpochRequest(f"q.{stage.id}", stage.sql, ArrowScan(rows), "us", tables=tuple(views))
-        made[stage.id] = engine.run(request).table
+            engine.put_table(f"q.{stage.id}", item.view, made[item.stage])
+        # Two sites give keys, each of every other row, and some the same.
+        halves = [rows.take(pa.array(range(first, len(rows), 2), pa.int64())) for first in (0, 1)]
+        parts = [rows] if stage.kind is StageKind.MAP else halves
+        requests = [EpochRequest(f"q.{stage.id}", stage.sql, ArrowScan(p), "us", tables=tuple(views)) for p in parts]
+        made[stage.id] = pa.concat_tables([engine.run(request).table for request in requests])
     sent: dict[str, Scan] = {item.view: ArrowScan(made[item.stage]) for item in draft.stage("reduce").inputs}
     first = sent.pop(INPUT_VIEW, EmptyScan(()))
     return engine.run(EpochRequest("q.whole", draft.stage("reduce").sql, first, "us", views=sent)).table
@@ -232,6 +235,118 @@ class TestCountedRows:
         assert draft.whole is not None
         (mapped,) = (stage for stage in draft.map_stages if stage.relation == "f")
         assert sorted(column.name for column in mapped.columns) == sorted(sent.split())
+
+
+LARGE = "SELECT g.k AS a FROM g WHERE k IN (SELECT k FROM f GROUP BY k HAVING {})"
+
+
+def _values(random: Random) -> dict[str, pa.Table]:
+    """Groups of other sizes, with values below 0 and NULLs."""
+    rows = []
+    for _ in range(300):
+        n, x = random.randint(-5, 9), Decimal(random.randint(-300, 900)) / 100
+        values = {"n": n, "i": random.randint(-2, 2), "x": x, "d": float(n), "p": random.choice("ab")}
+        kept = {name: value if random.random() < 0.8 else None for name, value in values.items()}
+        rows.append({"k": None if random.random() < 0.1 else int(random.expovariate(0.1)), **kept})
+    return {"f": pa.Table.from_pylist(rows, F), "g": pa.table({"k": pa.array([None, *range(60)], pa.int32())})}
+
+
+class TestLargeGroups:
+    """Of groups that a sum or a count must be large for, keys of those alone are sent that may be large enough."""
+
+    @pytest.mark.parametrize(
+        ("sql", "threshold"),
+        [
+            (LARGE.format("sum(n) > 20"), "sum(n) >= 20"),
+            (LARGE.format("12.50 <= sum(x) AND min(i) < 0"), "sum(x) >= 12.50"),
+            (LARGE.format("count(*) >= 9"), "count(*) >= 9"),
+            (LARGE.format("count(DISTINCT p) > 1"), "count(*) >= 1"),
+            (LARGE.format("sum(n) FILTER (WHERE i > 0) > 9"), "sum(n) >= 9"),
+            (
+                "SELECT g.k AS a FROM g WHERE k IN (SELECT k FROM (SELECT k, p, sum(n) AS s FROM f WHERE i <> 1 "
+                "AND k NOT IN (SELECT k FROM g WHERE k > 50) GROUP BY k, p) WHERE s > 9)",
+                "sum(n) >= 9",
+            ),
+            (
+                "SELECT f.k AS a, f.n AS b FROM f, g WHERE f.k = g.k AND f.i > 0 "
+                "AND g.k IN (SELECT k FROM f GROUP BY k HAVING sum(n) > 20)",
+                "sum(n) >= 20",
+            ),
+        ],
+    )
+    def test_keys_of_large_groups(self, spark_engine: SparkEngine, sql: str, threshold: str) -> None:
+        draft = with_all_that_saves(planned(spark_engine, sql, SUMMED))
+        assert threshold in {f.threshold for f in draft.considered if f.taken and f.table == f.giver == "f"}
+        data = _values(Random(11))
+        wanted = _by_duckdb(sql, data)
+        found = [tuple(row.values()) for row in run(spark_engine, draft, data).to_pylist()]
+        assert found
+        assert difference(found, wanted) is None
+
+    @pytest.mark.parametrize(
+        "sql",
+        [
+            LARGE.format("sum(n) > -1"),
+            LARGE.format("sum(n) < 9"),
+            LARGE.format("sum(n) > 9 OR count(*) > 2"),
+            # Not exact, or too many digits.
+            LARGE.format("sum(d) > 9"),
+            LARGE.format("avg(n) > 2"),
+            LARGE.format("sum(n + i) > 9"),
+            # A row may count several times.
+            "SELECT g.k AS a FROM g WHERE k IN "
+            "(SELECT f.k FROM f JOIN g AS h ON f.n = h.k GROUP BY f.k HAVING sum(n) > 9)",
+            "SELECT g.k AS a FROM g WHERE k IN "
+            "(SELECT k FROM f LATERAL VIEW explode(array(1, 2)) e AS y GROUP BY k HAVING sum(n) > 9)",
+            # Rows of other groups are in the result, or one without a key.
+            "SELECT f.k AS a FROM f FULL JOIN (SELECT k FROM f GROUP BY k HAVING sum(n) > 9) AS l ON f.k = l.k",
+            "SELECT k AS a FROM (SELECT k, sum(n) AS s FROM f GROUP BY ROLLUP (k)) WHERE s > 9",
+        ],
+    )
+    def test_groups_that_may_matter_however_small(self, spark_engine: SparkEngine, sql: str) -> None:
+        draft = with_all_that_saves(planned(spark_engine, sql, SUMMED))
+        assert not any(considered.threshold for considered in draft.considered)
+
+
+class TestStandIns:
+    """Of columns that functions alone read, values are sent of which these give the same."""
+
+    @pytest.mark.parametrize(
+        ("sql", "sent"),
+        [
+            ("SELECT year(v.d) AS a FROM v RIGHT JOIN w ON v.a = w.a", {"d": "trunc(d, 'YEAR')"}),
+            (
+                "SELECT count(*) AS n, month(v.d) AS a FROM v RIGHT JOIN w ON v.a = w.a WHERE v.d IS NOT NULL "
+                "GROUP BY year(v.d), month(v.d)",
+                {"d": "trunc(d, 'MONTH')"},
+            ),
+            (
+                "SELECT DISTINCT trunc(v.d, 'week') AS a FROM v RIGHT JOIN w ON v.a = w.a ORDER BY a NULLS LAST",
+                {"d": "trunc(d, 'WEEK')"},
+            ),
+            (
+                "SELECT max(substring(t.s, 1, 1)) AS a, count(left(t.s, 2)) AS b FROM t RIGHT JOIN w ON t.a = w.a",
+                {"s": "substring(s, 1, 2)"},
+            ),
+            # Something else reads them, or what functions give of a stand-in may be something else.
+            ("SELECT year(v.d) AS a, v.d AS b FROM v RIGHT JOIN w ON v.a = w.a", {}),
+            ("SELECT year(v.d) AS a FROM v RIGHT JOIN w ON v.a = w.a WHERE v.d > DATE '2026-02-01'", {}),
+            ("SELECT year(v.d) AS a FROM v RIGHT JOIN w ON v.d = w.d", {}),
+            ("SELECT year(d) AS a FROM v UNION SELECT year(d) FROM (SELECT d FROM w EXCEPT SELECT d FROM v)", {}),
+            ("SELECT trunc(d, 'week') AS a, month(d) AS b FROM (SELECT v.d FROM v RIGHT JOIN w ON v.a = w.a)", {}),
+            ("SELECT dayofmonth(v.d) AS a FROM v RIGHT JOIN w ON v.a = w.a", {}),
+            ("SELECT substring(t.s, 2, 1) AS a FROM t RIGHT JOIN w ON t.a = w.a", {}),
+            ("SELECT year(d) AS a, max(d) OVER () AS b FROM (SELECT v.d FROM v RIGHT JOIN w ON v.a = w.a)", {}),
+        ],
+    )
+    def test_results_stay_the_same(self, spark_engine: SparkEngine, sql: str, sent: dict[str, str]) -> None:
+        draft = planned(spark_engine, sql, OF_GRAMMAR)
+        assert dict(pair for scan in draft.scans if scan.table in "tv" for pair in scan.stand_ins) == sent
+        data = {name: grammar.rows(name, Random(3)) for name in grammar.TABLES}
+        found = run(spark_engine, with_all_that_saves(draft), data)
+        by_duckdb = sql.replace("trunc(v.d, 'week')", "date_trunc('week', v.d)::DATE")
+        wanted = _by_duckdb(by_duckdb.replace("trunc(d, 'week')", "date_trunc('week', d)::DATE"), data)
+        assert difference([tuple(row.values()) for row in found.to_pylist()], wanted) is None
 
 
 @pytest.mark.seeded

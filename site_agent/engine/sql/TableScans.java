@@ -12,7 +12,11 @@ import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GreaterThan;
+import org.apache.spark.sql.catalyst.expressions.GreaterThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.InSet;
+import org.apache.spark.sql.catalyst.expressions.LessThan;
+import org.apache.spark.sql.catalyst.expressions.LessThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.Like;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
@@ -68,6 +72,10 @@ public final class TableScans implements java.util.function.Function {
         "Aggregate", "Expand", "Filter", "Generate", "Join", "Project", "Repartition", "RepartitionByExpression",
         "Sort", "SubqueryAlias"}));
 
+    /** Functions of which a column's other values may be the same. */
+    private static final Set FUNCTIONS = new HashSet(Arrays.asList(new String[] {
+        "Month", "Quarter", "Substring", "TruncDate", "TruncTimestamp", "Year"}));
+
     private final Map tables = new java.util.IdentityHashMap();
     private final Set read = new HashSet();
 
@@ -79,6 +87,11 @@ public final class TableScans implements java.util.function.Function {
 
     /** Attributes that more than counts of them read. */
     private final Set readAsSummand = new HashSet();
+    /** Attributes that more than these functions of them read, and whether they are NULL. */
+    private final Set readWhole = new HashSet();
+
+    /** Lists of the functions that read attributes, by their ids. */
+    private final Map functions = new HashMap();
     private final List scans = new ArrayList();
 
     public Object apply(Object argument) {
@@ -128,6 +141,7 @@ public final class TableScans implements java.util.function.Function {
 
     private void readAll(scala.collection.Iterable attributes) {
         noteAsValues(attributes);
+        noteWhole(attributes);
         scala.collection.Iterator names = attributes.iterator();
         while (names.hasNext()) {
             noteRead(id(names.next()), true);
@@ -142,12 +156,13 @@ public final class TableScans implements java.util.function.Function {
     }
 
     /**
-     * Notes what the plan's own expressions read as a value, and not as a summand. A Project and an Expand pass on what
-     * they name under the same id.
+     * Notes what the plan's own expressions read as a value, and not as a summand, and what they read as a whole. A Project
+     * and an Expand pass on what they name under the same id.
      */
     private void noteValues(LogicalPlan plan) {
         if (!BY_VALUE.contains(plan.getClass().getSimpleName()) || !plan.deterministic()) {
             noteAsValues(plan.references());
+            noteWhole(plan.references());
             scala.collection.Iterator children = plan.children().iterator();
             while (children.hasNext()) {
                 noteAsValues(((LogicalPlan) children.next()).output());
@@ -162,7 +177,9 @@ public final class TableScans implements java.util.function.Function {
         } else {
             scala.collection.Iterator own = plan.expressions().iterator();
             while (own.hasNext()) {
-                noteSummands((Expression) own.next());
+                Expression expression = (Expression) own.next();
+                noteSummands(expression);
+                noteFunctions(expression);
             }
         }
     }
@@ -173,6 +190,7 @@ public final class TableScans implements java.util.function.Function {
             Expression expression = (Expression) all.next();
             if (!(expression instanceof Attribute) || !passed.contains(id(expression))) {
                 noteAsValues(expression.references());
+                noteFunctions(expression);
             }
         }
     }
@@ -183,6 +201,7 @@ public final class TableScans implements java.util.function.Function {
             Long out = id(output.next());
             if (!(expression instanceof Attribute) || !id(expression).equals(out)) {
                 noteAsValues(expression.references());
+                noteFunctions(expression);
             }
         }
     }
@@ -218,6 +237,47 @@ public final class TableScans implements java.util.function.Function {
         }
     }
 
+    /** Notes which attributes the expression reads as a whole, and of which it needs no more than a function. */
+    private void noteFunctions(Expression expression) {
+        Attribute argument = onlyAttribute(expression);
+        String kind = expression.getClass().getSimpleName();
+        if (argument != null && FUNCTIONS.contains(kind)) {
+            if (!functions.containsKey(id(argument))) {
+                functions.put(id(argument), new ArrayList());
+            }
+            ((List) functions.get(id(argument))).add(expression);
+        } else if (expression instanceof Attribute || expression instanceof SubqueryExpression) {
+            noteWhole(expression.references());
+        } else if (argument == null || !(kind.equals("IsNull") || kind.equals("IsNotNull"))) {
+            scala.collection.Iterator parts = expression.children().iterator();
+            while (parts.hasNext()) {
+                noteFunctions((Expression) parts.next());
+            }
+        }
+    }
+
+    /** The attribute among an expression's children, where the others are literals; or null. */
+    private static Attribute onlyAttribute(Expression expression) {
+        Attribute found = null;
+        scala.collection.Iterator parts = expression.children().iterator();
+        while (parts.hasNext()) {
+            Object part = parts.next();
+            if (part instanceof Attribute && found == null) {
+                found = (Attribute) part;
+            } else if (!(part instanceof Literal)) {
+                return null;
+            }
+        }
+        return found;
+    }
+
+    private void noteWhole(scala.collection.Iterable attributes) {
+        scala.collection.Iterator names = attributes.iterator();
+        while (names.hasNext()) {
+            readWhole.add(id(names.next()));
+        }
+    }
+
     private void noteAsValues(scala.collection.Iterable attributes) {
         scala.collection.Iterator names = attributes.iterator();
         while (names.hasNext()) {
@@ -238,7 +298,8 @@ public final class TableScans implements java.util.function.Function {
      * gives the same whether equal rows of the plan's output are there once or several times.
      *
      * Returns for the ids of attributes of the output where their values come from, as far as that is known: the number
-     * of a scan, its column, and whether the plan gives the same rows for a value whether other values are there or not.
+     * of a scan, its column, whether the plan gives the same rows for a value whether other values are there or not, and
+     * whether each row of the scan is in the output once at most.
      * Scans are told apart by their place: the same node may stand at several.
      */
     private Map noteScans(LogicalPlan plan, Expression condition, boolean asSet) {
@@ -255,6 +316,9 @@ public final class TableScans implements java.util.function.Function {
         scala.collection.Iterator queries = plan.subqueries().iterator();
         while (queries.hasNext()) {
             noteScans((LogicalPlan) queries.next(), null, false);
+        }
+        if (plan instanceof Aggregate && condition != null) {
+            noteThresholds((Aggregate) plan, condition, (Map) below.get(0));
         }
         return below.isEmpty() ? found : origins(plan, below);
     }
@@ -298,13 +362,14 @@ public final class TableScans implements java.util.function.Function {
         } else if (plan instanceof Project) {
             return named(((Project) plan).projectList(), first, null);
         } else if (plan instanceof Aggregate) {
-            return named(((Aggregate) plan).aggregateExpressions(), first, ids(((Aggregate) plan).groupingExpressions()));
+            Map groups = named(((Aggregate) plan).aggregateExpressions(), first, ids(((Aggregate) plan).groupingExpressions()));
+            return manifold(groups);
         } else if (plan instanceof Window) {
             return passedBy(first, ids(((Window) plan).partitionSpec()));
         }
         String kind = plan.getClass().getSimpleName();
         if (BY_ROW.contains(kind)) {
-            return first;
+            return kind.equals("Generate") ? manifold(first) : first;
         }
         return FIRST_ROWS.contains(kind) ? passedBy(first, new HashSet()) : new HashMap();
     }
@@ -348,9 +413,75 @@ public final class TableScans implements java.util.function.Function {
             Map.Entry entry = (Map.Entry) entries.next();
             Object[] origin = (Object[]) entry.getValue();
             boolean passes = passing.contains(entry.getKey()) && ((Boolean) origin[2]).booleanValue();
-            found.put(entry.getKey(), new Object[] {origin[0], origin[1], Boolean.valueOf(passes)});
+            found.put(entry.getKey(), new Object[] {origin[0], origin[1], Boolean.valueOf(passes), origin[3]});
         }
         return found;
+    }
+
+    /** The origins above a node that may have a row several times. */
+    private static Map manifold(Map below) {
+        Map found = new HashMap();
+        Iterator entries = below.entrySet().iterator();
+        while (entries.hasNext()) {
+            Map.Entry entry = (Map.Entry) entries.next();
+            Object[] origin = (Object[]) entry.getValue();
+            found.put(entry.getKey(), new Object[] {origin[0], origin[1], origin[2], Boolean.FALSE});
+        }
+        return found;
+    }
+
+    /**
+     * Notes of the scan below an aggregate which of its groups matter at most: those for which a sum or a count reaches
+     * what the condition above compares it with. A sum is no more than that of the positive values of all rows, and
+     * a count no more than their number: whatever filters rows before, once each at most, makes them less.
+     */
+    private void noteThresholds(Aggregate plan, Expression condition, Map below) {
+        if (condition instanceof And) {
+            noteThresholds(plan, ((And) condition).left(), below);
+            noteThresholds(plan, ((And) condition).right(), below);
+            return;
+        }
+        boolean greater = condition instanceof GreaterThan || condition instanceof GreaterThanOrEqual;
+        if (!greater && !(condition instanceof LessThan) && !(condition instanceof LessThanOrEqual)) {
+            return;
+        }
+        Object more = condition.children().apply(greater ? 0 : 1);
+        Object less = condition.children().apply(greater ? 1 : 0);
+        if (more instanceof Attribute && less instanceof Literal && ((Literal) less).value() != null) {
+            AggregateFunction function = functionOf(plan, id(more));
+            if (function instanceof Count || function instanceof Sum) {
+                addThresholds(plan, function, less.toString(), below);
+            }
+        }
+    }
+
+    private static AggregateFunction functionOf(Aggregate plan, Long id) {
+        scala.collection.Iterator named = plan.aggregateExpressions().iterator();
+        while (named.hasNext()) {
+            Object expression = named.next();
+            if (expression instanceof Alias && ((Alias) expression).exprId().id() == id.longValue()) {
+                Expression value = ((Alias) expression).child();
+                return value instanceof AggregateExpression ? ((AggregateExpression) value).aggregateFunction() : null;
+            }
+        }
+        return null;
+    }
+
+    private void addThresholds(Aggregate plan, AggregateFunction function, String atLeast, Map below) {
+        Object value = function instanceof Sum ? function.children().head() : null;
+        Object[] summand = value instanceof Attribute ? (Object[]) below.get(id(value)) : null;
+        if (function instanceof Sum && summand == null) {
+            return;
+        }
+        Iterator groups = ids(plan.groupingExpressions()).iterator();
+        while (groups.hasNext()) {
+            Object[] key = (Object[]) below.get(groups.next());
+            boolean holds = key != null && ((Boolean) key[2]).booleanValue() && ((Boolean) key[3]).booleanValue();
+            if (holds && (summand == null || summand[0].equals(key[0]))) {
+                List thresholds = (List) ((Map) scans.get(((Integer) key[0]).intValue())).get("thresholds");
+                thresholds.add(Arrays.asList(new Object[] {key[1], summand == null ? null : summand[1], atLeast}));
+            }
+        }
     }
 
     /** Notes which side's scan may be filtered by the keys of the other's. */
@@ -367,6 +498,7 @@ public final class TableScans implements java.util.function.Function {
             noteKeys((Expression) join.condition().get(), left, right,
                 inner || semi || type.equals("RightOuter"), inner || semi || rightMatches);
         }
+        boolean once = semi || type.equals("LeftAnti") || type.startsWith("ExistenceJoin");
         Map found = new HashMap(inner || semi || rightMatches ? left : passedBy(left, new HashSet()));
         if (inner || type.equals("RightOuter")) {
             found.putAll(right);
@@ -376,7 +508,7 @@ public final class TableScans implements java.util.function.Function {
         Set both = new HashSet(left.keySet());
         both.retainAll(right.keySet());
         found.keySet().removeAll(both);
-        return found;
+        return once ? found : manifold(found);
     }
 
     private void noteKeys(Expression condition, Map left, Map right, boolean leftMatches, boolean rightMatches) {
@@ -415,6 +547,7 @@ public final class TableScans implements java.util.function.Function {
         List onlyInConditions = new ArrayList();
         List summed = new ArrayList();
         List counted = new ArrayList();
+        List functionsOf = new ArrayList();
         scala.collection.Iterator output = plan.output().iterator();
         while (output.hasNext()) {
             Attribute attribute = (Attribute) output.next();
@@ -427,6 +560,9 @@ public final class TableScans implements java.util.function.Function {
                 if (!readAsValue.contains(id(attribute))) {
                     (readAsSummand.contains(id(attribute)) ? summed : counted).add(attribute.name());
                 }
+                if (!readWhole.contains(id(attribute)) && functions.containsKey(id(attribute))) {
+                    functionsOf.add(functionsOf(attribute));
+                }
             }
         }
         List conditions = new ArrayList();
@@ -437,17 +573,34 @@ public final class TableScans implements java.util.function.Function {
         scan.put("only_in_conditions", onlyInConditions);
         scan.put("summed", summed);
         scan.put("counted", counted);
+        scan.put("functions", functionsOf);
         scan.put("conditions", conditions);
         scan.put("filters", new ArrayList());
+        scan.put("thresholds", new ArrayList());
         scan.put("distinct", Boolean.valueOf(asSet));
         Map origins = new HashMap();
         Iterator ids = names.keySet().iterator();
         while (ids.hasNext()) {
             Object id = ids.next();
-            origins.put(id, new Object[] {Integer.valueOf(scans.size()), names.get(id), Boolean.TRUE});
+            origins.put(id, new Object[] {Integer.valueOf(scans.size()), names.get(id), Boolean.TRUE, Boolean.TRUE});
         }
         scans.add(scan);
         return origins;
+    }
+
+    /** An attribute's name, and the functions that read it. */
+    private List functionsOf(Attribute attribute) {
+        Map names = new HashMap();
+        names.put(id(attribute), attribute.name());
+        List found = new ArrayList();
+        Iterator all = ((List) functions.get(id(attribute))).iterator();
+        while (all.hasNext()) {
+            Map function = expression((Expression) all.next(), names);
+            if (!found.contains(function)) {
+                found.add(function);
+            }
+        }
+        return Arrays.asList(new Object[] {attribute.name(), found});
     }
 
     private static void addConditions(Expression condition, Map names, List conditions) {

@@ -15,7 +15,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame, SparkSession
 
 from planner.values.literals import quoted_name
-from planner.values.scans import KeyFilter, SparkExpression, TableScan
+from planner.values.scans import KeyFilter, SparkExpression, TableScan, Threshold
 from site_agent.engine import Field
 from site_agent.engine.sql.java import helper
 from site_agent.engine.sql.types import schema_of
@@ -62,6 +62,8 @@ def _scan(value: Mapping[str, Any]) -> TableScan:
         tuple(value["only_in_conditions"]),
         tuple(value["summed"]),
         tuple(value["counted"]),
+        tuple(dict.fromkeys(Threshold(*found) for found in value["thresholds"])),
+        tuple((column, tuple(map(_expression, found))) for column, found in value["functions"]),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contract.scans import scans_from_proto, scans_to_proto
-from planner.values.scans import KeyFilter, SparkExpression, TableScan
+from planner.values.scans import KeyFilter, SparkExpression, TableScan, Threshold
 
 
 def test_scans_come_back_equal() -> None:
@@ -13,5 +13,7 @@ def test_scans_come_back_equal() -> None:
     scans = (
         TableScan("t", ("a", "b"), (condition,), only_in_conditions=("b",), summed=("a",), counted=("c",)),
         TableScan("t", (), (), (KeyFilter("a", 0, "b"),), True),
+        TableScan("t", ("a",), thresholds=(Threshold("a", "b", "3.5"), Threshold("a", None, "2"))),
+        TableScan("t", ("a",), functions=(("a", (condition, empty)),)),
     )
     assert scans_from_proto(scans_to_proto(scans)) == scans

@@ -118,12 +118,13 @@ def test_splits_without_rows_have_a_task_only_where_there_is_no_other() -> None:
 
 def test_explain_says_which_filters_by_keys_were_considered() -> None:
     considered = ConsideredFilter("orders", "c", "customers", "c", True, 1500, 12_000, 3_000_000, "fewer bytes")
-    draft = replace(draft_of(COUNT, CATALOG), considered=(considered, replace(considered, column="d", taken=False)))
+    large = replace(considered, column="d", taken=False, threshold="count(*) >= 3")
+    draft = replace(draft_of(COUNT, CATALOG), considered=(considered, large))
     plan = place_batch(draft, TOPOLOGY, (), alive=ALIVE)
     assert (
         "\nFilters by keys\n"
         "  * orders.c by customers.c: 1500 keys, 12 kB, save 3 MB: fewer bytes\n"
-        "    orders.d by customers.c: 1500 keys, 12 kB, save 3 MB: fewer bytes\n"
+        "    orders.d by customers.c where count(*) >= 3: 1500 keys, 12 kB, save 3 MB: fewer bytes\n"
         "Splits\n"
     ) in explain_text(plan)
     one, other = explain_json(plan)["batch"]["key_filters"]
@@ -153,6 +154,7 @@ def test_explain_of_a_query_that_runs_whole_says_what_each_scan_sends() -> None:
         "table": "texts",
         "stage": "map",
         "columns": ["line"],
+        "stand_ins": {},
         "distinct": False,
         "counted": False,
         "pushed": ["NOT line IS NULL"],

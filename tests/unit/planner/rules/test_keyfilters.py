@@ -17,7 +17,7 @@ from planner.planning.drafts import with_columns, with_texts
 from planner.relations.catalog import Column, TableStatistics
 from planner.rules.draft import with_scans
 from planner.rules.keyfilters import MAX_KEY_ROWS, with_key_filters
-from planner.values.scans import KeyFilter, SparkExpression, TableScan
+from planner.values.scans import KeyFilter, SparkExpression, TableScan, Threshold
 from planner.values.stages import StageKind
 from planner.values.topology import Link, Topology
 from tests.unit.planner.build import catalog_of, columns, draft_of
@@ -347,3 +347,115 @@ def test_filters_of_a_second_way_make_the_keys_of_the_first_fewer() -> None:
     assert found.count("lines.o by orders.o") == 2
     first, again = (f for f in draft.considered if (f.table, f.taken) == ("lines", True))
     assert again.keys < first.keys
+
+
+LARGE = Threshold("o", "n", "100")
+
+
+def of_large_orders(
+    threshold: Threshold = LARGE, filters: tuple[KeyFilter, ...] = (KeyFilter("o", 0, "o"),)
+) -> DraftPlan:
+    """Customers of the orders whose lines add up to something."""
+    catalog = catalog_of(
+        """
+        CREATE TABLE orders (o BIGINT, c BIGINT) WITH ('connector' = 'other') AT us AT eu;
+        CREATE TABLE lines (o BIGINT, n INT, x DECIMAL(9,2), d DOUBLE, w DECIMAL(30,2))
+          WITH ('connector' = 'other') AT us AT eu;
+        """
+    )
+    text = "SELECT c AS price FROM orders WHERE o IN (SELECT o FROM lines GROUP BY o HAVING sum(n) > 100)"
+    scans = (
+        TableScan("orders", ("o", "c"), (), (KeyFilter("o", 1, "o"),)),
+        TableScan("lines", ("o", "n"), (), filters, thresholds=(threshold,)),
+    )
+    draft = with_scans(draft_of(text, catalog), Scanned(columns("price BIGINT"), scans))
+    types = {
+        stage.id: tuple(c for c in draft.relations[stage.relation or ""] if c.name in stage.read_columns)
+        for stage in draft.map_stages
+    }
+    return with_columns(draft, types, draft.columns)
+
+
+def with_known_values(draft: DraftPlan, mode: KeyFilters = KeyFilters.BYTES, least: float = 0) -> DraftPlan:
+    rows = {"orders": 100_000, "lines": 400_000}
+    known = {
+        "orders": TableStatistics(100_000, {"o": 100_000, "c": 1000}, NOW, {"o": (1, 100_000)}),
+        "lines": TableStatistics(400_000, {"o": 100_000}, NOW, {"o": (1, 100_000), "n": (least, 50)}),
+    }
+    splits = [
+        Split(site, (), 1000, stage.id, rows=rows[stage.relation or ""] // 2)
+        for stage in draft.map_stages
+        for site in stage.pinned
+    ]
+    return with_texts(with_key_filters(draft, splits, SLOW, mode, known))
+
+
+def test_keys_of_groups_are_sent_that_are_large_at_a_site() -> None:
+    draft = with_known_values(of_large_orders(replace(LARGE, at_least="300")))
+    assert taken(draft) == ["lines.o by lines.o", "orders.o by lines.o"]
+    large, orders = draft.considered[:2]
+    assert large.threshold == "sum(n) >= 300"
+    # Of orders with four lines, half of them at each site, few have 150 at one.
+    assert 100 < large.keys < 5000
+    assert orders.keys <= large.keys
+    own = draft.stage("keys")
+    assert own.sql.replace("\n", " ") == (
+        "SELECT input.o AS _key FROM input GROUP BY input.o "
+        "HAVING sum(CAST(greatest(input.n, CAST(0 AS INT)) AS DECIMAL(28,0))) >= CAST('150' AS DECIMAL(28,0)) "
+        "ORDER BY _key"
+    )
+    assert set(own.read_columns) == {"o", "n"}
+    assert [item.stage for item in draft.stage("map2").inputs] == ["keys"]
+    assert [item.stage for item in draft.stage("keys2").inputs] == ["keys"]
+
+
+def test_where_most_groups_are_large_no_keys_are_sent_for_that() -> None:
+    draft = with_known_values(of_large_orders(replace(LARGE, at_least="60")))
+    assert "lines.o by lines.o" not in taken(draft)
+    assert "lines.o by lines.o" not in taken(filtered(of_large_orders(), KeyFilters.BYTES))
+
+
+@pytest.mark.parametrize(
+    ("summand", "at_least", "having"),
+    [
+        (None, "3", "COUNT(*) >= CAST('2' AS BIGINT)"),
+        ("x", "3.01", "sum(CAST(greatest(input.x, CAST(0 AS DECIMAL(9,2))) AS DECIMAL(28,2))) >= CAST('1.51' AS"),
+    ],
+)
+def test_an_equal_part_of_the_bound_is_looked_for_at_each_site(summand: str | None, at_least: str, having: str) -> None:
+    draft = with_known_values(of_large_orders(Threshold("o", summand, at_least)), KeyFilters.ALWAYS)
+    found, *_ = (stage.sql.replace("\n", " ") for stage in draft.stages if "HAVING" in stage.sql)
+    assert f"HAVING {having}" in found
+
+
+@pytest.mark.parametrize(
+    ("threshold", "filters"),
+    [
+        (Threshold("o", "d", "100"), (KeyFilter("o", 0, "o"),)),
+        (Threshold("o", "w", "100"), (KeyFilter("o", 0, "o"),)),
+        (Threshold("o", "n", "0"), (KeyFilter("o", 0, "o"),)),
+        (Threshold("o", "n", "-5"), (KeyFilter("o", 0, "o"),)),
+        # A group of NULL may be in the result.
+        (LARGE, ()),
+        (LARGE, (KeyFilter("n", 0, "c"),)),
+    ],
+)
+def test_groups_whose_keys_are_not_sent(threshold: Threshold, filters: tuple[KeyFilter, ...]) -> None:
+    draft = with_known_values(of_large_orders(threshold, filters), KeyFilters.ALWAYS)
+    assert not any(considered.threshold for considered in draft.considered)
+
+
+def test_another_scan_of_the_table_has_to_follow_in_steps() -> None:
+    """Lines of orders whose lines add up to something: lines by orders, orders by the lines that are summed."""
+    large = TableScan("lines", ("o",), (), (KeyFilter("o", 2, "o"),), thresholds=(Threshold("o", None, "9"),))
+    lines = replace(LINES, filters=(KeyFilter("o", 2, "o"),))
+    orders = replace(ORDERS, filters=(KeyFilter("o", 0, "o"),))
+    text = "SELECT b.price FROM lines a, lines b, orders"
+    rows = {"map": 600_000, "map2": 150_000}
+    followed = filtered(whole(large, lines, orders, text=text), KeyFilters.ALWAYS, rows=rows)
+    assert taken(followed).count("lines.o by lines.o") == 1
+    alone = filtered(whole(large, lines, replace(orders, filters=()), text=text), KeyFilters.ALWAYS, rows=rows)
+    assert "lines.o by lines.o" not in taken(alone)
+    # Spark may have made two scans of one.
+    twice = filtered(whole(large, lines, orders, large, text=f"{text}, lines c"), KeyFilters.ALWAYS, rows=rows)
+    assert taken(twice).count("lines.o by lines.o") == 1
