@@ -36,6 +36,7 @@ from site_agent.agent.runtime import SiteRuntime, SiteServices
 from site_agent.base.cpu import CpuUse, Quota
 from site_agent.base.durable import make_usable, sole_owner, write_atomically
 from site_agent.base.errors import SiteAgentError
+from site_agent.channels.reuse import BUDGET_BYTES, DIRECTORY_NAME, ReusableRows
 from site_agent.channels.store import ChannelStore
 from site_agent.config import AgentConfig, HostedSite, parse_arguments, security_of
 from site_agent.connectors.installed import installed_sinks
@@ -62,6 +63,7 @@ from site_agent.slots.guard import SlotGuard
 from site_agent.state.memory import StateMemory
 from site_agent.tasks.context import TaskLimits
 from site_agent.tasks.crashes import Crashes
+from site_agent.tasks.outputs import Outputs
 from site_agent.tasks.pool import SendPool
 from site_agent.tasks.stretch import Stretch
 from wire.channels import aio_channel
@@ -210,7 +212,9 @@ async def _start_site(
 ) -> tuple[SiteAgent, str, Health]:
     engine, directory = parts.engine, config.data / site.name
     store = ChannelStore(directory / "channels")
-    router = Router(site.name, store, connector(parts.security))
+    budget_bytes = min(BUDGET_BYTES, config.disk_budget_bytes // 4 or BUDGET_BYTES)
+    reusable = ReusableRows(directory / DIRECTORY_NAME, budget_bytes)
+    router = Router(site.name, store, connector(parts.security), reusable=reusable)
     router.slow_down(_paces(config, site.name))
     stack.push_async_callback(router.close)
     executor = ThreadPoolExecutor(max_workers=site.slots, thread_name_prefix=f"slot-{site.name}")
@@ -243,6 +247,7 @@ async def _start_site(
         stretch=parts.stretch,
         pool=SendPool(outbound),
         memory=parts.state_memory,
+        outputs=Outputs(reusable),
         disk_full=disk.why_full,
         limits=TaskLimits(
             retained_bytes_per_channel=config.retained_bytes, kept_behind_bytes_per_channel=config.kept_behind_bytes

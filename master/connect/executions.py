@@ -23,7 +23,7 @@ from master.connect.sessions import Session
 from master.connect.sparks import Sparks
 from master.connect.statements import catalog_answer, temporary_view
 from master.planning.deploying import Deployer
-from master.planning.settings import Settings
+from master.planning.settings import Settings, batch_options
 from master.planning.submission import Planned, QueryPlanner
 from master.queries.registry import QueryRegistry
 from master.reconcile.jobs import JobManager
@@ -210,7 +210,7 @@ class Executions:
 
     async def _planned(self, relation: Any, query: ClientQuery) -> Planned | None:
         """The plan; None: it reads no table. A text alone is planned as one of `selat sql`, which may send less."""
-        planner, options = self._parts.planner, self._parts.defaults.batch
+        planner, options = self._parts.planner, batch_options(self._parts.defaults)
         if planner.begun_client(query).reads_nothing:
             return None
         if relation.WhichOneof("rel_type") == "sql" and not query.plan.site and not query.plan.settings:

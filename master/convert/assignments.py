@@ -30,7 +30,10 @@ def assignment_to_proto(current: VersionedAssignment, *, cluster_id: str) -> sit
         tasks=[_task_to_proto(t) for t in assignment.tasks],
         results=[
             site_pb2.ResultSpec(
-                query_id=r.query_id, inputs=[_input_to_proto(i) for i in r.inputs], limit=_limit_to_proto(r.limit)
+                query_id=r.query_id,
+                inputs=[_input_to_proto(i) for i in r.inputs],
+                limit=_limit_to_proto(r.limit),
+                reuses=r.reuses,
             )
             for r in assignment.results
         ],
@@ -62,6 +65,7 @@ def _task_to_proto(task: TaskSpec) -> site_pb2.TaskSpec:
         beside=task.beside,
         client_plan=plan_to_proto(task.client) if task.client else None,
         degrade=_degrade_to_proto(task.degrading) if task.degrading else None,
+        reuses=task.reuses,
         readers=[
             site_pb2.QueryReaders(
                 query_id=q.query_id,

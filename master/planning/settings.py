@@ -99,6 +99,11 @@ def check_start(settings: Settings, plan: PhysicalPlan) -> None:
         )
 
 
+def batch_options(settings: Settings) -> BatchOptions:
+    """Return how the tasks of a query over tables are placed, and whether they take rows that others made."""
+    return replace(settings.batch, reuse=settings.sharing.rules.operators)
+
+
 def degrades(settings: Settings) -> Degrading | None:
     """Return how the sources of a query leave rows out; None: they do not.
 

@@ -11,6 +11,7 @@ is kept for every site: which of them will read it is not known before.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 
 from master.records.model import BatchQuery, BatchTask, TaskStatus
 from master.records.specs import ChannelInput, TaskSpec, bound_at
@@ -38,6 +39,16 @@ def batch_tasks(query: BatchQuery, catalog: Catalog, sites: Collection[str]) -> 
     Raises:
         MasterError: the query reads a relation that the catalog does not have.
     """
+    for site, task in _tasks(query, catalog, sites):
+        yield site, replace(task, reuses=reuses(query))
+
+
+def reuses(query: BatchQuery) -> bool:
+    """Return whether rows are taken again that other queries had made or sent."""
+    return query.plan.options is not None and query.plan.options.reuse
+
+
+def _tasks(query: BatchQuery, catalog: Catalog, sites: Collection[str]) -> Iterator[tuple[str, TaskSpec]]:
     plan = query.plan
     readers = tuple(sorted(sites))
     for stage in plan.stages:

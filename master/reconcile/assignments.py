@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from master.queries.batch_tasks import batch_results, batch_sites, batch_tasks
+from master.queries.batch_tasks import batch_results, batch_sites, batch_tasks, reuses
 from master.queries.sharing import (
     deployed_of,
     deployment_of,
@@ -164,7 +164,7 @@ def pushed_streams(catalog: Catalog, site: str) -> tuple[Relation, ...]:
 
 def _results_of(query: QueryRecord, snapshot: AssignmentInput) -> ResultSpec:
     if isinstance(query, BatchQuery):
-        return ResultSpec(query.id, batch_results(query))
+        return ResultSpec(query.id, batch_results(query), reuses=reuses(query))
     inputs = []
     for channel, site, stage in result_reads(query, snapshot.placement):
         lineage = snapshot.lineages.get(channel)

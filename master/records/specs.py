@@ -122,6 +122,8 @@ class TaskSpec:
     """A REDUCE runs it instead of SQL."""
     degrading: Degrading | None = None
     """A SOURCE may leave rows out that wait for too long; None: it may not."""
+    reuses: bool = False
+    """Rows that other queries had made or sent are taken again where they are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,8 @@ class ResultSpec:
     inputs: tuple[ChannelInput, ...] = ()
     limit: ResultsLimit | None = None
     """None: all results are kept."""
+    reuses: bool = False
+    """As of tasks."""
 
 
 @dataclass(frozen=True, slots=True)

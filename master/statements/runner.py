@@ -18,6 +18,7 @@ from master.planning.definitions import ViewDefinitions
 from master.planning.deploying import NEW, Deployer
 from master.planning.settings import (
     Settings,
+    batch_options,
     checked_setting,
     combines,
     degrades,
@@ -198,7 +199,7 @@ class StatementRunner:
     async def _planned(self, select: SelectQuery, into: SinkTarget | None, settings: Settings) -> Planned:
         combine = Combining(settings.combine_tree) if combines(settings) else None
         planned = await self._parts.planner.planned(
-            select, into, settings.batch, combine=combine, parts=merge_parts(settings)
+            select, into, batch_options(settings), combine=combine, parts=merge_parts(settings)
         )
         plan = replace(planned.plan, adapting=settings.adapting, degrading=degrades(settings))
         return replace(planned, plan=plan)

@@ -39,3 +39,5 @@ class BatchOptions:
     locality_min: float = DEFAULT_LOCALITY_MIN
     """Share of its tasks, 0 to 1, that have to start near their input, else it is skipped for a while."""
     key_filters: KeyFilters = KeyFilters.TIME
+    reuse: bool = False
+    """Rows that other queries had made or sent are taken again where they are the same."""

@@ -294,6 +294,12 @@ OPTIONS: Section[BatchOptions] = Section(
             lambda options: f"{options.locality_min:.0%} of the tasks near their input",
         ),
         Field("key_filters", "When tables are filtered by keys: the setting.", lambda o: o.key_filters.value),
+        Field(
+            "reuse",
+            "True where rows are taken again that other queries had made or sent.",
+            lambda o: o.reuse,
+            lambda o: "rows of other queries are taken again" if o.reuse else "",
+        ),
     ),
 )
 

@@ -28,6 +28,7 @@ class PullRequest(_message.Message):
     CREDIT_FIELD_NUMBER: _builtins.int
     ACKNOWLEDGE_FIELD_NUMBER: _builtins.int
     AHEAD_FIELD_NUMBER: _builtins.int
+    ANSWER_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def open(self) -> Global___OpenChannel: ...
     @_builtins.property
@@ -36,6 +37,8 @@ class PullRequest(_message.Message):
     def acknowledge(self) -> Global___Acknowledge: ...
     @_builtins.property
     def ahead(self) -> Global___ReadersAhead: ...
+    @_builtins.property
+    def answer(self) -> Global___OfferAnswer: ...
     def __init__(
         self,
         *,
@@ -43,12 +46,13 @@ class PullRequest(_message.Message):
         credit: Global___Credit | None = ...,
         acknowledge: Global___Acknowledge | None = ...,
         ahead: Global___ReadersAhead | None = ...,
+        answer: Global___OfferAnswer | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "ahead", b"ahead", "credit", b"credit", "message", b"message", "open", b"open"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "ahead", b"ahead", "answer", b"answer", "credit", b"credit", "message", b"message", "open", b"open"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "ahead", b"ahead", "credit", b"credit", "message", b"message", "open", b"open"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge", b"acknowledge", "ahead", b"ahead", "answer", b"answer", "credit", b"credit", "message", b"message", "open", b"open"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["open", "credit", "acknowledge", "ahead"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["open", "credit", "acknowledge", "ahead", "answer"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
@@ -70,6 +74,7 @@ class OpenChannel(_message.Message):
     WANTS_STANDING_FIELD_NUMBER: _builtins.int
     FROM_FIRST_FIELD_NUMBER: _builtins.int
     PLANES_FIELD_NUMBER: _builtins.int
+    TAKES_OFFERS_FIELD_NUMBER: _builtins.int
     channel: _builtins.str
     consumer: _builtins.str
     """Who reads: a site's router, or `client`, whose reading retains nothing."""
@@ -83,6 +88,8 @@ class OpenChannel(_message.Message):
     """Begin at the first epoch that is kept, whatever `from_epoch` says."""
     planes: _builtins.bool
     """The reader knows rows by planes; without it, they are sent as Arrow record batch messages."""
+    takes_offers: _builtins.bool
+    """The reader may have rows of other queries: it is to be asked before a large epoch is sent, and answers each offer."""
     @_builtins.property
     def columns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Empty: all."""
@@ -104,14 +111,39 @@ class OpenChannel(_message.Message):
         wants_standing: _builtins.bool = ...,
         from_first: _builtins.bool = ...,
         planes: _builtins.bool = ...,
+        takes_offers: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bins", b"bins", "channel", b"channel", "columns", b"columns", "consumer", b"consumer", "credit_bytes", b"credit_bytes", "follow", b"follow", "from_epoch", b"from_epoch", "from_first", b"from_first", "planes", b"planes", "wants_standing", b"wants_standing"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bins", b"bins", "channel", b"channel", "columns", b"columns", "consumer", b"consumer", "credit_bytes", b"credit_bytes", "follow", b"follow", "from_epoch", b"from_epoch", "from_first", b"from_first", "planes", b"planes", "takes_offers", b"takes_offers", "wants_standing", b"wants_standing"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___OpenChannel: _TypeAlias = OpenChannel  # noqa: Y015
+
+@_typing.final
+class OfferAnswer(_message.Message):
+    """Whether the reader has the rows that were offered."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPOCH_FIELD_NUMBER: _builtins.int
+    HAS_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    has: _builtins.bool
+    def __init__(
+        self,
+        *,
+        epoch: _builtins.int = ...,
+        has: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "has", b"has"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OfferAnswer: _TypeAlias = OfferAnswer  # noqa: Y015
 
 @_typing.final
 class Credit(_message.Message):
@@ -214,6 +246,7 @@ class PullResponse(_message.Message):
     PART_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
     STANDING_FIELD_NUMBER: _builtins.int
+    OFFER_FIELD_NUMBER: _builtins.int
     schema: _builtins.bytes
     """The Arrow schema (IPC encapsulated message) of the parts that follow; first, and again when it changes."""
     @_builtins.property
@@ -224,6 +257,10 @@ class PullResponse(_message.Message):
     def standing(self) -> Global___Standing:
         """Sent first, if the reader asked for it, the channel has not ended, and `from_epoch` comes next."""
 
+    @_builtins.property
+    def offer(self) -> Global___EpochOffer:
+        """The rows of the epoch that comes next: they are sent unless the reader has them."""
+
     def __init__(
         self,
         *,
@@ -231,16 +268,40 @@ class PullResponse(_message.Message):
         part: Global___EpochPart | None = ...,
         end: Global___EndOfChannel | None = ...,
         standing: Global___Standing | None = ...,
+        offer: Global___EpochOffer | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "message", b"message", "part", b"part", "schema", b"schema", "standing", b"standing"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "message", b"message", "offer", b"offer", "part", b"part", "schema", b"schema", "standing", b"standing"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "message", b"message", "part", b"part", "schema", b"schema", "standing", b"standing"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "message", b"message", "offer", b"offer", "part", b"part", "schema", b"schema", "standing", b"standing"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["schema", "part", "end", "standing"]  # noqa: Y015
+    _WhichOneofReturnType_message: _TypeAlias = _typing.Literal["schema", "part", "end", "standing", "offer"]  # noqa: Y015
     _WhichOneofArgType_message: _TypeAlias = _typing.Literal["message", b"message"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_message) -> _WhichOneofReturnType_message | None: ...
 
 Global___PullResponse: _TypeAlias = PullResponse  # noqa: Y015
+
+@_typing.final
+class EpochOffer(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPOCH_FIELD_NUMBER: _builtins.int
+    SHA256_FIELD_NUMBER: _builtins.int
+    epoch: _builtins.int
+    sha256: _builtins.bytes
+    """SHA-256 of the length of the schema in 8 bytes, the greatest first, the schema, and the payload."""
+    def __init__(
+        self,
+        *,
+        epoch: _builtins.int = ...,
+        sha256: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "sha256", b"sha256"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EpochOffer: _TypeAlias = EpochOffer  # noqa: Y015
 
 @_typing.final
 class Standing(_message.Message):
@@ -287,12 +348,15 @@ class EpochPart(_message.Message):
     PAYLOAD_FIELD_NUMBER: _builtins.int
     MANIFEST_FIELD_NUMBER: _builtins.int
     IDLE_US_FIELD_NUMBER: _builtins.int
+    SHA256_FIELD_NUMBER: _builtins.int
     epoch: _builtins.int
     payload: _builtins.bytes
     idle_us: _builtins.int
     """Time since the previous message left the sender in which the sender had no data, or no credit, to send. The field has a fixed
     size, so that equal epochs take equally many bytes.
     """
+    sha256: _builtins.bytes
+    """In the place of the payload: the reader has said that it has these rows."""
     @_builtins.property
     def manifest(self) -> Global___EpochManifest:
         """Set on the last piece."""
@@ -304,10 +368,11 @@ class EpochPart(_message.Message):
         payload: _builtins.bytes = ...,
         manifest: Global___EpochManifest | None = ...,
         idle_us: _builtins.int | None = ...,
+        sha256: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_idle_us", b"_idle_us", "idle_us", b"idle_us", "manifest", b"manifest"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_idle_us", b"_idle_us", "epoch", b"epoch", "idle_us", b"idle_us", "manifest", b"manifest", "payload", b"payload"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_idle_us", b"_idle_us", "epoch", b"epoch", "idle_us", b"idle_us", "manifest", b"manifest", "payload", b"payload", "sha256", b"sha256"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__idle_us: _TypeAlias = _typing.Literal["idle_us"]  # noqa: Y015
     _WhichOneofArgType__idle_us: _TypeAlias = _typing.Literal["_idle_us", b"_idle_us"]  # noqa: Y015

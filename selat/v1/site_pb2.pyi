@@ -1119,6 +1119,7 @@ class TaskSpec(_message.Message):
     CLIENT_PLAN_FIELD_NUMBER: _builtins.int
     BESIDE_FIELD_NUMBER: _builtins.int
     DEGRADE_FIELD_NUMBER: _builtins.int
+    REUSES_FIELD_NUMBER: _builtins.int
     task_id: _builtins.str
     query_id: _builtins.str
     stage_id: _builtins.str
@@ -1130,6 +1131,8 @@ class TaskSpec(_message.Message):
     """The task does not run; its channel, its checkpoints and its unread input are kept."""
     beside: _builtins.bool
     """It begins beside tasks that do the same work, and will go on in their place: rows that are late are counted by those."""
+    reuses: _builtins.bool
+    """Rows that other queries had made or sent are taken again where they are the same."""
     @_builtins.property
     def relation(self) -> _common_pb2.Relation:
         """SOURCE and TABLE: what to read. SINK: what to write into. Its only binding is this site's."""
@@ -1201,10 +1204,11 @@ class TaskSpec(_message.Message):
         client_plan: _common_pb2.ClientPlan | None = ...,
         beside: _builtins.bool = ...,
         degrade: Global___Degrade | None = ...,
+        reuses: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "client_plan", b"client_plan", "degrade", b"degrade", "hand_over", b"hand_over", "merge", b"merge", "relation", b"relation", "split", b"split", "take_over", b"take_over"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "beside", b"beside", "client_plan", b"client_plan", "consumers", b"consumers", "degrade", b"degrade", "epoch_interval_ms", b"epoch_interval_ms", "functions", b"functions", "hand_over", b"hand_over", "inputs", b"inputs", "kind", b"kind", "merge", b"merge", "paused", b"paused", "query_id", b"query_id", "read_columns", b"read_columns", "readers", b"readers", "relation", b"relation", "split", b"split", "sql", b"sql", "stage_id", b"stage_id", "take_over", b"take_over", "task_id", b"task_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_split", b"_split", "beside", b"beside", "client_plan", b"client_plan", "consumers", b"consumers", "degrade", b"degrade", "epoch_interval_ms", b"epoch_interval_ms", "functions", b"functions", "hand_over", b"hand_over", "inputs", b"inputs", "kind", b"kind", "merge", b"merge", "paused", b"paused", "query_id", b"query_id", "read_columns", b"read_columns", "readers", b"readers", "relation", b"relation", "reuses", b"reuses", "split", b"split", "sql", b"sql", "stage_id", b"stage_id", "take_over", b"take_over", "task_id", b"task_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__split: _TypeAlias = _typing.Literal["split"]  # noqa: Y015
     _WhichOneofArgType__split: _TypeAlias = _typing.Literal["_split", b"_split"]  # noqa: Y015
@@ -1989,7 +1993,10 @@ class ResultSpec(_message.Message):
     QUERY_ID_FIELD_NUMBER: _builtins.int
     INPUTS_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
+    REUSES_FIELD_NUMBER: _builtins.int
     query_id: _builtins.str
+    reuses: _builtins.bool
+    """As of tasks."""
     @_builtins.property
     def inputs(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChannelInput]: ...
     @_builtins.property
@@ -2002,10 +2009,11 @@ class ResultSpec(_message.Message):
         query_id: _builtins.str = ...,
         inputs: _abc.Iterable[Global___ChannelInput] | None = ...,
         limit: Global___ResultsLimit | None = ...,
+        reuses: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "limit", b"limit"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "inputs", b"inputs", "limit", b"limit", "query_id", b"query_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_limit", b"_limit", "inputs", b"inputs", "limit", b"limit", "query_id", b"query_id", "reuses", b"reuses"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__limit: _TypeAlias = _typing.Literal["limit"]  # noqa: Y015
     _WhichOneofArgType__limit: _TypeAlias = _typing.Literal["_limit", b"_limit"]  # noqa: Y015

@@ -53,7 +53,7 @@ def assignment_from_proto(message: site_pb2.Assignment) -> Assignment:
         cluster_id=message.cluster_id,
         version=message.version,
         tasks=tuple(_task(t) for t in message.tasks),
-        results=tuple(ResultSpec(r.query_id, _inputs(r.inputs), _limit(r)) for r in message.results),
+        results=tuple(ResultSpec(r.query_id, _inputs(r.inputs), _limit(r), r.reuses) for r in message.results),
         site_addresses=dict(sorted(message.site_addresses.items())),
         streams=tuple(relation_from_proto(r) for r in message.streams),
     )
@@ -137,6 +137,7 @@ def _task(message: site_pb2.TaskSpec) -> TaskSpec:
             QueryReaders(m.query_id, tuple(ChannelReader(r.site, r.reader) for r in m.readers)) for m in message.readers
         ),
         degrading=_degrading(message.degrade) if message.HasField("degrade") else None,
+        reuses=message.reuses,
         hand_over=_hand_over(message.hand_over) if message.HasField("hand_over") else None,
         take_over=_take_over(message.take_over) if message.HasField("take_over") else None,
     )

@@ -15,7 +15,7 @@ from machine.durations import Durations
 from planner.values.stages import StageKind
 from site_agent.agent.disk_use import SOURCES, TASKS
 from site_agent.agent.results import ResultKeeper
-from site_agent.agent.selections import copied_bins
+from site_agent.agent.selections import copied_bins, reused_channels
 from site_agent.agent.streams import pushed_streams, reads_pushed
 from site_agent.base import posix
 from site_agent.base.cpu import cpu_wait_s
@@ -37,6 +37,7 @@ from site_agent.tasks.derive import DeriveTask
 from site_agent.tasks.final import FinalTask
 from site_agent.tasks.handover.successor import combining_successor, derived_successor, windowed_successor
 from site_agent.tasks.merge import MergeTask
+from site_agent.tasks.outputs import Outputs
 from site_agent.tasks.pool import SendPool
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.reduce import ReduceTask
@@ -75,6 +76,8 @@ class SiteServices:
     """What combining tasks have to send."""
     memory: StateMemory = field(default_factory=StateMemory)
     """What merges have of their state in memory; one for all sites of the process."""
+    outputs: Outputs = field(default_factory=Outputs)
+    """What tasks of the site that read tables gave."""
     disk_full: Callable[[], str] = str
     """Returns the reason why tasks must not read new rows; empty when they may."""
     cpu_wait_s: Callable[[], float] = cpu_wait_s
@@ -124,6 +127,7 @@ class SiteRuntime:
         channels."""
         self._services.router.set_addresses(assignment.site_addresses)
         self._services.router.set_bins(copied_bins(assignment))
+        self._services.router.set_reused(reused_channels(assignment))
         wanted = {spec.task_id: spec for spec in assignment.tasks}
         for task_id in wanted:
             # A task may have to wait for others to stop; its readers must not take its channel for a lost one.
@@ -265,6 +269,7 @@ class SiteRuntime:
             stretch=services.stretch,
             pool=services.pool,
             memory=services.memory,
+            outputs=services.outputs,
             disk_full=services.disk_full,
             cpu_wait_s=services.cpu_wait_s,
         )

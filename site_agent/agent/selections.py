@@ -19,6 +19,13 @@ def copied_bins(assignment: Assignment) -> Mapping[str, tuple[int, ...]]:
     return {channel: tuple(sorted(bins)) for channel, bins in found.items() if channel not in whole}
 
 
+def reused_channels(assignment: Assignment) -> frozenset[str]:
+    """The channels whose readers take rows again that came for other queries."""
+    tasks = [task.inputs for task in assignment.tasks if task.reuses]
+    results = [result.inputs for result in assignment.results if result.reuses]
+    return frozenset(item.channel for inputs in (*tasks, *results) for item in inputs)
+
+
 def _inputs(assignment: Assignment) -> list[InputSpec]:
     tasks = [item for task in assignment.tasks for item in task.inputs]
     return [*tasks, *(item for result in assignment.results for item in result.inputs)]

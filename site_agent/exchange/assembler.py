@@ -20,6 +20,29 @@ class ReceivedEpoch:
 
     manifest: EpochManifest
     encoded: EncodedRows | None
+    sent: bool = True
+    """False: the rows were here."""
+
+    @property
+    def sent_bytes(self) -> int:
+        """The payload as it came."""
+        return self.manifest.size_bytes if self.sent else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The rows of the epoch that comes next, which are to be sent unless they are here."""
+
+    epoch: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KnownEpoch:
+    """An epoch whose rows were not sent, because they are here."""
+
+    manifest: EpochManifest
+    digest: bytes
 
 
 class EpochAssembler:
@@ -38,7 +61,7 @@ class EpochAssembler:
         """Whether the rest of an epoch is still to come."""
         return bool(self._pieces)
 
-    def feed(self, data: bytes) -> ReceivedEpoch | EndMark | Standing | None:
+    def feed(self, data: bytes) -> ReceivedEpoch | KnownEpoch | Offer | EndMark | Standing | None:
         """The epoch that the message completes, if it completes one.
 
         Raises:
@@ -59,6 +82,8 @@ class EpochAssembler:
             return None
         if kind == "standing":
             return standing_from_proto(response.standing)
+        if kind == "offer":
+            return Offer(response.offer.epoch, response.offer.sha256)
         if kind != "end":
             raise self._corrupt("an empty message came")
         end = end_from_proto(response.end)
@@ -67,7 +92,7 @@ class EpochAssembler:
             raise self._corrupt(f"it ends after {end.last_epoch}, but {last_epoch} was the last one received")
         return end
 
-    def _part(self, part: pb.EpochPart, payload: Payload) -> ReceivedEpoch | None:
+    def _part(self, part: pb.EpochPart, payload: Payload) -> ReceivedEpoch | KnownEpoch | None:
         if part.epoch != self.next_epoch:
             raise self._corrupt(f"epoch {part.epoch} came")
         if payload:
@@ -75,6 +100,11 @@ class EpochAssembler:
         if not part.HasField("manifest"):
             return None
         manifest = manifest_from_proto(part.manifest)
+        if part.sha256:
+            if self._pieces or manifest.epoch != self.next_epoch:
+                raise self._corrupt("rows came that were here")
+            self.next_epoch += 1
+            return KnownEpoch(manifest, part.sha256)
         received = ReceivedEpoch(manifest, self._rows(manifest))
         self._pieces = []
         self.next_epoch += 1

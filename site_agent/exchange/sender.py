@@ -13,6 +13,7 @@ from site_agent.base.offload import Offload
 from site_agent.channels.codec import EncodedRows
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EpochManifest
+from site_agent.channels.reuse import LEAST_BYTES, digest_of
 from site_agent.exchange.convert import end_to_proto, manifest_to_proto, standing_to_proto
 from site_agent.exchange.credit import Credit
 from site_agent.exchange.outbound import Outbound
@@ -58,6 +59,10 @@ class Sender:
         self._schema = b""
         self._reader: asyncio.Task[None] | None = None
         self._ahead: asyncio.Task[_Epoch] | None = None
+        self._answers: dict[int, bool] = {}
+        self._answered = asyncio.Event()
+        self._silent = False
+        """The reader says nothing more."""
         self._now_s = asyncio.get_running_loop().time
         self._handed_over_s = self._now_s()
         self._outbound = outbound
@@ -106,6 +111,16 @@ class Sender:
             if turn is not None:
                 await self._unless_reader_fails(turn)
             manifest, encoded = await self._next()
+            if encoded is not None and self._request.takes_offers and len(encoded.payload) >= LEAST_BYTES:
+                digest = await self._offload.run(digest_of, encoded)
+                yield pb.PullResponse(offer=pb.EpochOffer(epoch=manifest.epoch, sha256=digest))
+                await self._unless_reader_fails(self._until_answered(manifest.epoch))
+                if self._answers.pop(manifest.epoch, False):
+                    self._read_ahead(self._position + 1)
+                    self._call.sent(manifest.epoch, 0)
+                    yield _known(manifest, digest)
+                    self._position += 1
+                    continue
             if not self._credit.take_now(manifest.size_bytes):
                 await self._unless_reader_fails(self._credit.take(manifest.size_bytes))
             self._read_ahead(self._position + 1)
@@ -116,6 +131,12 @@ class Sender:
                 self._handed_over_s = self._now_s()
             reached(FaultPoint.EPOCH_SENT)
             self._position += 1
+
+    async def _until_answered(self, epoch: int) -> None:
+        """Return when the reader has said whether it has what was offered, or will say nothing more."""
+        while epoch not in self._answers and not self._silent:
+            self._answered.clear()
+            await self._answered.wait()
 
     async def _next(self) -> _Epoch:
         if self._ahead is None:
@@ -166,6 +187,9 @@ class Sender:
                 self._credit.grant(request.credit.bytes)
                 self._outbound.goes_on(self._request.consumer, self._log.id, request.credit.onward_us / 1e6)
                 self._call.stored(request.credit.bytes)
+            elif kind == "answer":
+                self._answers[request.answer.epoch] = request.answer.has
+                self._answered.set()
             elif kind == "ahead":
                 await self._offload.run(self._note_ahead, request.ahead)
             elif kind == "acknowledge":
@@ -176,6 +200,8 @@ class Sender:
             else:
                 raise ChannelRequestError("only the first message of a call opens a channel")
         self._credit.close()
+        self._silent = True
+        self._answered.set()
 
     def _note_ahead(self, ahead: pb.ReadersAhead) -> None:
         for cursor in ahead.readers:
@@ -198,3 +224,8 @@ class Sender:
             task.result()
         finally:
             task.cancel()
+
+
+def _known(manifest: EpochManifest, digest: bytes) -> Response:
+    """An epoch without its rows, which the reader has."""
+    return pb.PullResponse(part=pb.EpochPart(epoch=manifest.epoch, manifest=manifest_to_proto(manifest), sha256=digest))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -16,12 +17,13 @@ import grpc.aio
 from contract.trailers import received_detail
 from machine.faults import reached
 from selat.v1 import exchange_pb2 as pb
-from site_agent.base.errors import SiteAgentError
+from site_agent.base.errors import CorruptEpochError, SiteAgentError
 from site_agent.base.faults import FaultPoint
 from site_agent.base.offload import Offload
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import Standing
-from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
+from site_agent.channels.reuse import ReusableRows
+from site_agent.exchange.assembler import EpochAssembler, KnownEpoch, Offer, ReceivedEpoch
 from site_agent.exchange.wire import PullCall, pull_call
 from site_agent.router.backlog import Backlog
 from site_agent.router.backoff import Backoff
@@ -75,6 +77,8 @@ class PullEnvironment:
     settings: PullSettings
     backlog: Backlog
     meter: TransferMeter
+    reusable: ReusableRows | None = None
+    """Rows that came here for other queries; None: none are kept."""
     paces: dict[str, LinkPace] = field(default_factory=dict)
     """Links that are slowed down, by the site where they begin."""
 
@@ -97,8 +101,12 @@ class Pull:
         needs: ReadersNeed,
         told_end: bool,
         tell: Callable[[], Awaitable[None]],
+        reuses: bool = False,
     ) -> None:
-        """`told_end`: the producer knows already that the copy has all, and its end; `tell` is called when it does."""
+        """`told_end`: the producer knows already that the copy has all, and its end; `tell` is called when it does.
+
+        `reuses`: what came for other queries is not sent again.
+        """
         self.from_site = from_site
         self._told_end = told_end
         self._tell = tell
@@ -109,6 +117,8 @@ class Pull:
         self._backoff = Backoff(environment.settings.random)
         self._refusals = Refusals(log.id, from_site)
         self._needs = needs
+        self._reusable = environment.reusable if reuses else None
+        self._answers: deque[pb.OfferAnswer] = deque()
         self._granted_bytes = 0
         self.onward_us = 0
         """How long what is read here takes to go on, where it does: said with the next credit."""
@@ -224,8 +234,9 @@ class Pull:
     async def _call(self) -> None:
         call = pull_call(await self._env.links.connection(self.from_site))
         self._granted_bytes = 0
+        self._answers.clear()
         from_epoch = self._log.next_epoch
-        storing = Storing(self._log, self._env.offload, self._env.backlog, stored=self._stored)
+        storing = Storing(self._log, self._env.offload, self._env.backlog, stored=self._stored, reusable=self._reusable)
         storer = asyncio.create_task(storing.run())
         listener = asyncio.create_task(self._listen(call, from_epoch, storing))
         talker = asyncio.create_task(self._talk(call, from_epoch))
@@ -262,8 +273,33 @@ class Pull:
                 transfer.count(len(data), idle_s=assembler.sender_idle_s, in_epoch=assembler.in_epoch)
                 if isinstance(received, Standing):
                     await self._env.offload.run(self._log.learn, received)
+                elif isinstance(received, Offer):
+                    self._answer(received)
+                elif isinstance(received, KnownEpoch):
+                    await storing.put(await self._known(received))
                 elif received is not None:
                     await storing.put(received)
+
+    def _answer(self, offer: Offer) -> None:
+        has = self._reusable is not None and offer.digest in self._reusable
+        self._answers.append(pb.OfferAnswer(epoch=offer.epoch, has=has))
+        self._something_to_say.set()
+
+    async def _known(self, epoch: KnownEpoch) -> ReceivedEpoch:
+        """The epoch with the rows that are here.
+
+        Raises:
+            CorruptEpochError: they are not here any more; the next call has them sent.
+        """
+        reusable = self._reusable
+        rows = await self._env.offload.run(reusable.get, epoch.digest) if reusable is not None else None
+        if rows is None:
+            self._reusable = None
+            raise CorruptEpochError(
+                f"rows of channel {self._log.id} that came before are not here any more",
+                ids={"channel": self._log.id, "epoch": str(epoch.manifest.epoch)},
+            )
+        return ReceivedEpoch(epoch.manifest, rows, sent=False)
 
     def _sends(self) -> None:
         self._refusals.clear()
@@ -285,12 +321,15 @@ class Pull:
             follow=True,
             wants_standing=self._log.standing is None,
             planes=True,
+            takes_offers=self._reusable is not None,
         )
         await call.write(pb.PullRequest(open=opening))
         said = 0
         said_ahead: Mapping[str, int] = {}
         while True:
             self._something_to_say.clear()
+            while self._answers:
+                await call.write(pb.PullRequest(answer=self._answers.popleft()))
             needs = self._needs(self._log.next_epoch)
             if needs.ahead != said_ahead:
                 said_ahead = needs.ahead

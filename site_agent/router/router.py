@@ -13,6 +13,7 @@ from site_agent.base.errors import ChannelError, CorruptEpochError, UnknownChann
 from site_agent.base.faults import FaultPoint
 from site_agent.base.offload import Offload
 from site_agent.channels.log import ChannelLog
+from site_agent.channels.reuse import ReusableRows
 from site_agent.channels.store import ChannelStore
 from site_agent.exchange.options import Connect
 from site_agent.router.backlog import Backlog
@@ -44,7 +45,15 @@ class ChannelUsage:
 class Router:
     """Subscriptions of local readers to channels of any site. Belongs to one event loop; any thread may acknowledge."""
 
-    def __init__(self, site: str, store: ChannelStore, connect: Connect, settings: PullSettings | None = None) -> None:
+    def __init__(
+        self,
+        site: str,
+        store: ChannelStore,
+        connect: Connect,
+        settings: PullSettings | None = None,
+        *,
+        reusable: ReusableRows | None = None,
+    ) -> None:
         settings = settings or PullSettings()
         self.site = site
         self.store = store
@@ -52,11 +61,12 @@ class Router:
         self.offload = Offload("selat-router", threads=SYNCING_THREADS)
         backlog = Backlog(max(BACKLOG_BYTES, settings.window_bytes), writers=SYNCING_THREADS)
         self._meter = TransferMeter(settings.now_s)
-        self._env = PullEnvironment(site, self._links, self.offload, settings, backlog, self._meter)
+        self._env = PullEnvironment(site, self._links, self.offload, settings, backlog, self._meter, reusable)
         self._usage: dict[str, LinkUsage] = {}
         self._pulls: dict[str, Pull] = {}
         self._readers: dict[str, Readers] = {}
         self._bins: Mapping[str, tuple[int, ...]] = {}
+        self._reused: frozenset[str] = frozenset()
         self._subscribing = asyncio.Lock()
         self._joining: str | None = None
         """The channel whose reader is being stored: it must not be taken for one without readers."""
@@ -83,6 +93,10 @@ class Router:
     def set_bins(self, bins: Mapping[str, tuple[int, ...]]) -> None:
         """Set, by channel, the bins that are read here; other channels are read whole. It counts for new copies."""
         self._bins = dict(bins)
+
+    def set_reused(self, channels: Collection[str]) -> None:
+        """Set the channels whose rows are not sent again that came here for other queries. It counts for new copies."""
+        self._reused = frozenset(channels)
 
     def set_onward(self, channel: str, onward_us: int) -> None:
         """Set how long what comes from a remote channel takes to go on from here.
@@ -269,6 +283,7 @@ class Router:
             needs=lambda stored: self._needs(log.id, stored),
             told_end=readers.told_end,
             tell=partial(self._note_told_end, log),
+            reuses=log.id in self._reused,
         )
         self._pass_on(log, readers)
 

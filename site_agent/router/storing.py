@@ -13,6 +13,7 @@ from site_agent.base.offload import Offload
 from site_agent.channels.codec import verify
 from site_agent.channels.log import ChannelLog
 from site_agent.channels.manifest import EndMark
+from site_agent.channels.reuse import LEAST_BYTES, ReusableRows, digest_of
 from site_agent.exchange.assembler import ReceivedEpoch
 from site_agent.exchange.turns import EPOCH_COST_BYTES, Flow
 from site_agent.router.backlog import Backlog
@@ -26,13 +27,22 @@ and saves little: of seven syncs for six epochs in a directory one is the direct
 class Storing:
     """Takes what one call received, in order. `run` stores it; `put` waits while the site's backlog is full."""
 
-    def __init__(self, log: ChannelLog, offload: Offload, backlog: Backlog, *, stored: Callable[[int], None]) -> None:
-        """`stored` is told the payload bytes of what has become durable."""
+    def __init__(
+        self,
+        log: ChannelLog,
+        offload: Offload,
+        backlog: Backlog,
+        *,
+        stored: Callable[[int], None],
+        reusable: ReusableRows | None = None,
+    ) -> None:
+        """`stored` is told the payload bytes of what has become durable; large epochs are kept for other queries."""
         self._log = log
         self._offload = offload
         self._backlog = backlog
         self._held, self._written = Flow(), Flow()
         self._stored = stored
+        self._reusable = reusable
         self._waiting: deque[ReceivedEpoch] = deque()
         self._end: EndMark | None = None
         self._changed = asyncio.Event()
@@ -87,10 +97,12 @@ class Storing:
         try:
             with sampled_span("pull", channel=self._log.id):
                 await self._offload.run(store_checked, self._log, group)
+                if self._reusable is not None:
+                    await self._offload.run(keep, self._reusable, self._log, group)
             reached(FaultPoint.COPY_STORED)
         finally:
             self._backlog.bytes.give_back(size_bytes)
-        self._stored(size_bytes)
+        self._stored(sum(epoch.sent_bytes for epoch in group))
 
     def _group(self) -> Sequence[ReceivedEpoch]:
         group = [self._waiting.popleft()]
@@ -120,6 +132,13 @@ def store_checked(log: ChannelLog, epochs: Sequence[ReceivedEpoch]) -> None:
             good.append(epoch)
     finally:
         log.append_all([(epoch.manifest, epoch.encoded) for epoch in good])
+
+
+def keep(reusable: ReusableRows, log: ChannelLog, epochs: Iterable[ReceivedEpoch]) -> None:
+    """Keep the large ones of these epochs, which are stored, for other queries."""
+    for epoch in epochs:
+        if epoch.encoded is not None and len(epoch.encoded.payload) >= LEAST_BYTES:
+            reusable.put(log, epoch.manifest.epoch, digest_of(epoch.encoded))
 
 
 def _size_bytes(epochs: Iterable[ReceivedEpoch]) -> int:

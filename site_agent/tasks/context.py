@@ -22,6 +22,7 @@ from site_agent.engine import Engine, EpochRequest, EpochResult
 from site_agent.router import Router
 from site_agent.state.memory import StateMemory
 from site_agent.tasks.crashes import Crashes
+from site_agent.tasks.outputs import Outputs
 from site_agent.tasks.pool import SendPool
 from site_agent.tasks.progress import Progress
 from site_agent.tasks.spec import TaskSpec
@@ -89,6 +90,8 @@ class TaskContext:
     """What the site's combining tasks have to send."""
     memory: StateMemory = field(default_factory=StateMemory)
     """What the site's merges have of their state in memory."""
+    outputs: Outputs = field(default_factory=Outputs)
+    """What tasks of the site that read tables gave."""
     disk_full: Callable[[], str] = str
     """The reason why the site's disk budget admits no rows from outside; empty when it does."""
     cpu_wait_s: Callable[[], float] = cpu_wait_s

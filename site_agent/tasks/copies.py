@@ -13,28 +13,36 @@ from site_agent.tasks.context import TaskContext
 from site_agent.tasks.spec import InputSpec
 
 
-async def put_table_copies(context: TaskContext, copies: Sequence[InputSpec]) -> None:
+async def put_table_copies(context: TaskContext, copies: Sequence[InputSpec]) -> list[ChannelLog]:
     """Wait for every copy the task joins with and give it to the engine, one view per table.
 
     The copies are not acknowledged: a restarted task reads them again.
+
+    Returns:
+        The channel of each copy.
     """
     by_view: dict[str, list[InputSpec]] = {}
     for item in copies:
         by_view.setdefault(item.view, []).append(item)
+    logs: dict[str, ChannelLog] = {}
     for view, shards in sorted(by_view.items()):
-        tables = [table for shard in shards for table in await _read_copy(context, shard)]
+        tables: list[pa.Table] = []
+        for shard in shards:
+            logs[shard.channel], rows_of_shard = await _read_copy(context, shard)
+            tables += rows_of_shard
         rows = pa.concat_tables(tables, promote_options="permissive") if tables else shards[0].columns
         async with context.attempt():
             await context.in_slot(partial(context.engine.put_table, context.spec.task_id, view, rows))
+    return [logs[item.channel] for item in copies]
 
 
-async def _read_copy(context: TaskContext, shard: InputSpec) -> Sequence[pa.Table]:
+async def _read_copy(context: TaskContext, shard: InputSpec) -> tuple[ChannelLog, Sequence[pa.Table]]:
     spec = context.spec
     log = await context.router.subscribe(shard.channel, shard.site, reader=spec.task_id, query_id=spec.query_id)
     await until_ended(log)
     while True:
         try:
-            return await context.in_thread(lambda: list(tables_of(log)))
+            return log, await context.in_thread(lambda: list(tables_of(log)))
         except CorruptEpochError as damage:
             await context.router.put_right(damage)
 

@@ -17,6 +17,7 @@ from site_agent.engine import EpochResult
 from site_agent.engine.chunks import CHUNK_BYTES, Chunks, gathered
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import check_whole
+from site_agent.tasks.outputs import Output
 from site_agent.tasks.progress import Sample, Totals
 
 SMALL_BYTES = 2 * 1024 * 1024
@@ -64,6 +65,29 @@ async def publish_copies(context: TaskContext, logs: Sequence[ChannelLog], *, st
     finished_s = context.clock.monotonic()
     sample = Sample(finished_s, finished_s - started_s, rows, rows, size_bytes, held_bytes=CHUNK_BYTES)
     context.progress.epoch_done(sample)
+
+
+async def publish_again(context: TaskContext, output: Output) -> None:
+    """Publish what another task has made as all that the channel will have.
+
+    Raises:
+        GoneError: the rows are not kept any more; nothing is published.
+        ChannelError: the disk refused.
+    """
+    started_s, totals = context.clock.monotonic(), output.totals
+    size_bytes = await context.in_thread(lambda: _again(context.log, context.outputs.rows(output), totals))
+    finished_s = context.clock.monotonic()
+    context.progress.epoch_done(
+        Sample(finished_s, finished_s - started_s, totals.rows_in, totals.rows_out, size_bytes, held_bytes=CHUNK_BYTES)
+    )
+
+
+def _again(log: ChannelLog, epochs: Iterable[EncodedRows], totals: Totals) -> int:
+    """Bytes of what was published."""
+    commit = {"totals": totals.to_json()}
+    if totals.rows_out:
+        return log.publish_all(epochs, commit)
+    return log.publish(0, None, watermark_us=None, commit=commit).size_bytes
 
 
 def _publish(log: ChannelLog, chunks: Chunks, totals: Totals) -> int:

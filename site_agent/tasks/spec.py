@@ -300,6 +300,8 @@ class TaskSpec:
     """A REDUCE runs it in place of `sql`."""
     degrading: Degrading | None = None
     """A SOURCE may leave rows out that wait for too long; None: it may not."""
+    reuses: bool = False
+    """Rows that other queries had made or sent are taken again where they are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +320,8 @@ class ResultSpec:
     inputs: tuple[InputSpec, ...] = ()
     limit: ResultsLimit | None = None
     """None: all results are kept."""
+    reuses: bool = False
+    """As of tasks."""
 
 
 @dataclass(frozen=True, slots=True)

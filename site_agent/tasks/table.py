@@ -6,15 +6,23 @@ it may be joined with copies of other tables, and its rows are as many as a spli
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+
 from contract.tasks import TaskState
-from site_agent.base.errors import SiteAgentError
+from site_agent.base.errors import CorruptEpochError, SiteAgentError
+from site_agent.channels.log import ChannelLog
 from site_agent.connectors.sources import Table
 from site_agent.engine import EpochRequest, EpochResult
 from site_agent.tasks.context import TaskContext
 from site_agent.tasks.copies import put_table_copies
 from site_agent.tasks.dead_letters import DeadLetters
-from site_agent.tasks.once import end, publish_whole
+from site_agent.tasks.once import end, publish_again, publish_whole
+from site_agent.tasks.outputs import GoneError, key_of
 from site_agent.tasks.task import Task
+
+logger = logging.getLogger(__name__)
 
 
 class TableTask(Task):
@@ -32,15 +40,40 @@ class TableTask(Task):
         """
         context = self._context
         if context.log.next_epoch == 0:
-            await put_table_copies(context, context.spec.inputs)
-            context.progress.enter(TaskState.RUNNING)
-            await context.wait_to_read()
-            async with context.attempt():
-                await self._make()
+            copies = await put_table_copies(context, context.spec.inputs)
+            key = await context.in_thread(lambda: self._key(copies)) if context.spec.reuses else b""
+            async with context.outputs.one_at_a_time(key):
+                if not await self._publish_again(key):
+                    context.progress.enter(TaskState.RUNNING)
+                    await context.wait_to_read()
+                    async with context.attempt():
+                        await self._make()
+                    if key:
+                        await context.in_thread(lambda: context.outputs.put(key, context.log))
         end(context)
 
     async def close(self) -> None:
         """Nothing is held open."""
+
+    def _key(self, copies: Sequence[ChannelLog]) -> bytes:
+        """What is read and done; empty where something is gone or damaged, which reading will tell."""
+        spec = self._context.spec
+        with suppress(OSError, CorruptEpochError):
+            return key_of(spec, self._context.site, self._table.scan(spec.split), copies)
+        return b""
+
+    async def _publish_again(self, key: bytes) -> bool:
+        """Publish what another task made of the same; return False where that is not known, or not there."""
+        context = self._context
+        output = context.outputs.get(key) if key else None
+        if output is None:
+            return False
+        try:
+            await publish_again(context, output)
+        except GoneError:
+            return False
+        logger.info("rows of another query taken site=%s task=%s", context.site, context.spec.task_id)
+        return True
 
     async def _make(self) -> None:
         context = self._context

@@ -16,6 +16,7 @@ from selat.v1 import exchange_pb2 as pb
 from selat.v1.exchange_pb2_grpc import ExchangeServiceStub
 from site_agent.base.errors import EngineError
 from site_agent.channels.log import ChannelLog
+from site_agent.channels.reuse import ReusableRows
 from site_agent.channels.store import ChannelStore
 from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
 from site_agent.exchange.options import connect
@@ -48,7 +49,8 @@ class Site:
 
     async def start(self) -> Site:
         self.store = ChannelStore(self.root)
-        self.router = Router(self.name, self.store, connect, self.settings)
+        reusable = ReusableRows(self.root.with_name(f"{self.name}.reuse"))
+        self.router = Router(self.name, self.store, connect, self.settings, reusable=reusable)
         await self.serve()
         return self
 

@@ -14,6 +14,7 @@ from selat.v1 import exchange_pb2 as pb
 from selat.v1.exchange_pb2_grpc import ExchangeServiceStub
 from site_agent.channels.codec import decode
 from site_agent.channels.manifest import EndMark
+from site_agent.channels.reuse import digest_of
 from site_agent.exchange.options import connect
 from tests.integration.exchange_sites import CHANNEL, PullCall, epochs_in, eventually, noise, numbers, pulled, sites
 
@@ -222,3 +223,32 @@ async def test_each_part_says_how_long_the_sender_had_nothing_to_send(tmp_path: 
         assert [part.epoch for part in parts] == [0, 0, 1]
         assert all(part.HasField("idle_us") for part in parts)
         assert [response.ByteSize() for response in first] == [response.ByteSize() for response in second]
+
+
+@pytest.mark.parametrize("answer", [True, False, None])
+async def test_a_reader_is_asked_before_a_large_epoch_is_sent(tmp_path: Path, answer: bool | None) -> None:
+    async with sites(tmp_path, "ewr") as (ewr,):
+        log = ewr.store.open(CHANNEL)
+        log.publish(0, noise(1, 200_000), watermark_us=7)
+        log.publish(1, numbers(0, 3), watermark_us=8)
+        log.finish()
+        call = await PullCall(ewr).open(takes_offers=True, consumer="jfk")
+        offer = await call.read()
+        assert offer is not None
+        _, encoded = log.epochs.read_encoded(0)
+        assert encoded is not None
+        assert offer.offer == pb.EpochOffer(epoch=0, sha256=digest_of(encoded))
+        assert await call.silent()
+        if answer is not None:
+            await call.call.write(pb.PullRequest(answer=pb.OfferAnswer(epoch=0, has=answer)))
+        await call.call.done_writing()
+        responses = [await call.read_pending(), *await call.rest()]
+        await call.close()
+        kinds = [r.WhichOneof("message") for r in responses]
+        if answer:
+            assert kinds == ["part", "schema", "part", "end"]
+            known = responses[0].part
+            assert (known.payload, known.sha256, known.manifest.watermark_us) == (b"", digest_of(encoded), 7)
+            return
+        assert kinds == ["schema", "part", "schema", "part", "end"]
+        assert epochs_in(responses)[0].encoded == encoded

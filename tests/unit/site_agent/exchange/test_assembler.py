@@ -7,7 +7,7 @@ from selat.v1 import exchange_pb2 as pb
 from site_agent.base.errors import CorruptEpochError
 from site_agent.channels.codec import decode, encode
 from site_agent.channels.manifest import EndMark, EpochManifest, Standing
-from site_agent.exchange.assembler import EpochAssembler, ReceivedEpoch
+from site_agent.exchange.assembler import EpochAssembler, KnownEpoch, Offer, ReceivedEpoch
 from site_agent.exchange.convert import manifest_to_proto, standing_to_proto
 from site_agent.exchange.wire import part_of_epoch
 from site_agent.exchange.wire import serialize as serialized
@@ -94,3 +94,16 @@ def test_what_does_not_fit_is_refused(messages: list[bytes], reason: str) -> Non
     with pytest.raises(CorruptEpochError, match=reason):
         assembler.feed(messages[-1])
     assert assembler.next_epoch == 3
+
+
+def test_rows_that_are_here_are_named_in_the_place_of_a_payload() -> None:
+    assembler = EpochAssembler("c", 3)
+    assert assembler.feed(incoming(pb.PullResponse(offer=pb.EpochOffer(epoch=3, sha256=b"d")))) == Offer(3, b"d")
+    known = pb.EpochPart(epoch=3, manifest=manifest_to_proto(manifest(3)), sha256=b"d")
+    assert assembler.feed(incoming(pb.PullResponse(part=known))) == KnownEpoch(manifest(3), b"d")
+    assert assembler.next_epoch == 4
+    assembler.feed(SCHEMA)
+    assembler.feed(part(4, ENCODED.payload[:20]))
+    known.epoch = 4
+    with pytest.raises(CorruptEpochError, match="rows came that were here"):
+        assembler.feed(incoming(pb.PullResponse(part=known)))

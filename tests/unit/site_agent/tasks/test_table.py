@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -12,10 +13,12 @@ import pytest
 from contract.tasks import TaskState
 from planner.values.splits import FilePart
 from planner.values.stages import StageKind
-from site_agent.base.errors import SiteAgentError
+from site_agent.base.errors import EngineError, SiteAgentError
+from site_agent.channels.reuse import ReusableRows
 from site_agent.connectors.sources import Split
-from site_agent.engine import ArrowScan, Field, MalformedRow
-from site_agent.tasks.context import TaskLimits
+from site_agent.engine import ArrowScan, EpochRequest, EpochResult, Field, FilesScan, MalformedRow, PythonFunction
+from site_agent.tasks.context import TaskContext, TaskLimits
+from site_agent.tasks.outputs import Outputs
 from site_agent.tasks.spec import InputSpec, RelationSpec, TaskSpec
 from site_agent.tasks.table import TableTask
 from tests.unit.site_agent.fakes import TableEngine
@@ -122,3 +125,125 @@ async def test_malformed_rows_of_a_split_are_set_aside_once(site: BatchSite) -> 
     (letters,) = (site.directory / "dead-letters").iterdir()
     assert len(letters.read_text().splitlines()) == 1
     assert context.progress.totals.rows_malformed == 1
+
+
+class File(Numbers):
+    """A table in one file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def scan(self, split: Split | None = None) -> FilesScan:  # type: ignore[override]
+        return FilesScan("json", (str(self.path),), (Field("n", "BIGINT"),), ("n",))
+
+
+class FileEngine(TableEngine):
+    """Reads the numbers in a file; fails when it is told to."""
+
+    fails = False
+
+    def run(self, request: EpochRequest) -> EpochResult:
+        if self.fails:
+            raise EngineError("it fails")
+        scan = request.scan
+        assert isinstance(scan, FilesScan)
+        numbers = [int(number) for number in Path(scan.paths[0]).read_text().split()]
+        return super().run(replace(request, scan=ArrowScan(pa.table({"n": pa.array(numbers, pa.int64())}))))
+
+
+class Queries:
+    """Queries that read one file at a site, and take over what others made."""
+
+    def __init__(self, directory: Path) -> None:
+        self.engine = FileEngine({"all": lambda rows: rows, "others": lambda rows: rows})
+        self.site = BatchSite(directory, self.engine)
+        self.file = directory / "numbers"
+        self.file.write_text("1 2 3")
+        self.outputs = Outputs(ReusableRows(directory / "reuse"))
+        self.number = 0
+
+    def context(self, **changed: object) -> TaskContext:
+        self.number += 1
+        spec = replace(SPEC, task_id=f"q{self.number}.map.p0", split=split(0, 3), reuses=True)
+        made = self.site.context(replace(spec, **changed))  # type: ignore[arg-type]
+        return replace(made, outputs=self.outputs)
+
+    async def read(self, **changed: object) -> list[int]:
+        """What a new query reads."""
+        context = self.context(**changed)
+        await TableTask(context, File(self.file)).run()
+        assert context.progress.state is TaskState.ENDED
+        tables = [context.log.epochs.read(epoch) for epoch in range(context.log.next_epoch)]
+        assert context.progress.totals.rows_out == sum(table.num_rows for table in tables if table is not None)
+        return [n for table in tables if table is not None for n in table.column("n").to_pylist()]
+
+
+@pytest.fixture
+async def queries(tmp_path: Path) -> AsyncIterator[Queries]:
+    made = Queries(tmp_path)
+    yield made
+    await made.site.close()
+
+
+async def test_what_another_query_made_of_the_same_is_taken(queries: Queries) -> None:
+    assert await queries.read() == await queries.read() == [1, 2, 3]
+    assert len(queries.engine.requests) == 1
+    queries.file.write_text("4 5")
+    assert await queries.read() == [4, 5]
+    queries.file.write_text("")
+    assert await queries.read() == await queries.read() == []
+    assert len(queries.engine.requests) == 3
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"reuses": False},
+        {"sql": "others"},
+        {"read_columns": ("n",)},
+        {"functions": (PythonFunction("f", "f_1", (), "BIGINT", "f", "", "", vectorised=False),)},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+async def test_what_is_not_the_same_is_made_anew(queries: Queries, changed: dict[str, object]) -> None:
+    assert await queries.read() == await queries.read(**changed) == [1, 2, 3]
+    assert len(queries.engine.requests) == 2
+
+
+async def test_copies_of_other_tables_have_to_be_equal(queries: Queries) -> None:
+    copies = []
+    for number, rows in enumerate(([1], [1], [2])):
+        queries.site.channel(f"q.t{number}", pa.table({"a": rows}))
+        copies.append(InputSpec(f"q.t{number}", "hub", "t", (Field("a", "BIGINT"),)))
+    for copy in copies:
+        await queries.read(inputs=(copy,))
+    assert len(queries.engine.requests) == 2
+
+
+async def test_of_two_at_once_one_waits_for_the_other(queries: Queries) -> None:
+    found = await asyncio.gather(queries.read(), queries.read(), queries.read())
+    assert list(found) == [[1, 2, 3]] * 3
+    assert len(queries.engine.requests) == 1
+
+
+async def test_who_waits_makes_it_where_the_other_fails(queries: Queries) -> None:
+    queries.engine.fails = True
+    failing = queries.read(), queries.read()
+    assert [type(e) for e in await asyncio.gather(*failing, return_exceptions=True)] == [EngineError] * 2
+    queries.engine.fails = False
+    assert await queries.read() == [1, 2, 3]
+
+
+async def test_rows_that_are_gone_are_made_anew(queries: Queries, tmp_path: Path) -> None:
+    await queries.read()
+    for file in (tmp_path / "reuse").iterdir():
+        file.unlink()
+    assert await queries.read() == [1, 2, 3]
+    assert len(queries.engine.requests) == 2
+
+
+async def test_malformed_rows_are_found_by_each_query(queries: Queries) -> None:
+    queries.engine.malformed = [[MalformedRow("/a.csv", "n: 'x' is no BIGINT", "x")]] * 2
+    await queries.read()
+    await queries.read()
+    assert len(queries.engine.requests) == 2
