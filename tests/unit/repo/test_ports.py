@@ -40,6 +40,7 @@ LOCKS = dict.fromkeys(
         "site_agent/base/waiters.py",
         "site_agent/channels/log.py",
         "site_agent/channels/readers.py",
+        "site_agent/channels/reuse.py",
         "site_agent/channels/store.py",
         "site_agent/connectors/files/prepared.py",
         "site_agent/ingest/kept.py",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from planner.graph.batchoptions import KeyFilters
@@ -10,7 +12,7 @@ from planner.planning.drafts import with_texts
 from planner.relations.catalog import TableStatistics
 from planner.rules.sending import MAX_SORTED, with_fewer_bytes
 from planner.values.scans import TableScan
-from planner.values.topology import Topology
+from planner.values.topology import Link, Topology
 from tests.unit.planner.build import draft_of
 from tests.unit.planner.rules.test_countedrows import CATALOG, FEW, scan, sql_of, whole
 
@@ -38,3 +40,29 @@ def test_one_row_needs_no_order() -> None:
 def test_a_query_in_parts_stays_as_it_is() -> None:
     draft = draft_of("SELECT k FROM f", CATALOG)
     assert with_fewer_bytes(draft, (), Topology({}, {}, "us"), KeyFilters.ALWAYS, {"f": FEW}) is draft
+
+
+LINKED = {
+    speed: Topology({}, {(a, b): Link(a, b, speed, timedelta(0)) for a, b in (("us", "eu"), ("eu", "us"))}, "us")
+    for speed in (1e5, 1e8)
+}
+
+
+@pytest.mark.parametrize(
+    ("speed", "mode", "distinct", "groups"),
+    [
+        (1e8, KeyFilters.TIME, 900_000, False),
+        (1e8, KeyFilters.BYTES, 900_000, True),
+        (1e5, KeyFilters.TIME, 900_000, True),
+        (1e8, KeyFilters.TIME, None, True),
+    ],
+)
+def test_equal_rows_are_sought_where_that_saves_time(
+    speed: float, mode: KeyFilters, distinct: int | None, groups: bool
+) -> None:
+    draft = whole(TableScan("f", ("k", "p"), distinct=True))
+    splits = [Split(site, (), 1000, s.id, rows=500_000) for s in draft.map_stages for site in s.pinned]
+    known = {"f": TableStatistics(1_000_000, {"k": distinct, "p": 3})} if distinct else {}
+    found = with_texts(with_fewer_bytes(draft, splits, LINKED[speed], mode, known))
+    assert ("GROUP BY" in sql_of(found, "map")) is groups
+    assert [s.distinct for s in found.scans] == [groups]
