@@ -16,6 +16,9 @@ from master.relations.catalog import CatalogManager
 from planner.access.roles import Right
 from planner.functions.table import NAMES
 from planner.relations.catalog import Relation, RelationKind
+from planner.rules.sinks import find_sink
+from planner.sql.source import START
+from planner.sql.statements import SinkTarget
 from planner.values.errors import UnknownFunctionError, UnknownRelationError, UnsupportedSqlError
 
 CATALOG = "spark_catalog"
@@ -58,11 +61,11 @@ class ClientCatalog:
             "drop_temp_view": lambda asked, session: _truth(
                 session.views.pop(plain(asked.view_name), None) is not None
             ),
-            "is_cached": lambda asked, session: _truth(False),
-            "cache_table": lambda asked, session: texts((), []),
-            "uncache_table": lambda asked, session: texts((), []),
-            "clear_cache": lambda asked, session: texts((), []),
-            "refresh_table": lambda asked, session: texts((), []),
+            "is_cached": lambda asked, session: _truth(_name(asked.table_name) in session.cached_tables),
+            "cache_table": self._cache,
+            "uncache_table": self._uncache,
+            "clear_cache": self._clear_cache,
+            "refresh_table": lambda asked, session: _nothing(),
         }
 
     def answer(self, asked: Any, session: Session) -> pa.Table:
@@ -82,6 +85,10 @@ class ClientCatalog:
             )
         return found(getattr(asked, kind), session)
 
+    def sink(self, name: str) -> Relation:
+        """The sink of that name. Raises UnknownRelationError; UnsupportedSqlError: it is something else."""
+        return find_sink(SinkTarget(_name(name), START), self._catalog.snapshot)
+
     def _tables(self, asked: Any, session: Session) -> pa.Table:
         _known_database(asked.db_name or DATABASE)
         rows = [_row(relation) for relation in self._catalog.relations() if relation.kind in _KINDS]
@@ -97,8 +104,21 @@ class ClientCatalog:
         return _truth(True)
 
     def _table(self, name: str, session: Session) -> tuple[Any, ...]:
-        key = plain(name).removeprefix(f"{DATABASE}.")
+        key = _name(name)
         return _temporary(key) if key in session.views else _row(self._relation(name))
+
+    def _cache(self, asked: Any, session: Session) -> pa.Table:
+        self._table(asked.table_name, session)
+        session.cache_table(_name(asked.table_name))
+        return _nothing()
+
+    def _uncache(self, asked: Any, session: Session) -> pa.Table:
+        session.cached_tables.discard(_name(asked.table_name))
+        return _nothing()
+
+    def _clear_cache(self, asked: Any, session: Session) -> pa.Table:
+        session.clear_cache()
+        return _nothing()
 
     def _columns(self, asked: Any, session: Session) -> pa.Table:
         rows = [
@@ -121,7 +141,7 @@ class ClientCatalog:
 
     def _known_function(self, name: str) -> str:
         """Raises UnknownFunctionError."""
-        key = plain(name).removeprefix(f"{DATABASE}.")
+        key = _name(name)
         if key not in self._function_names():
             raise UnknownFunctionError(f"there is no function {name}", found=name, hint="docs/sql.md lists them")
         return key
@@ -129,7 +149,7 @@ class ClientCatalog:
     def _relation(self, name: str) -> Relation:
         if not caller().may(Right.LOOK):
             raise UnknownRelationError(f"there is no relation {name}", found=name)
-        return self._catalog.get(plain(name).removeprefix(f"{DATABASE}."))
+        return self._catalog.get(_name(name))
 
 
 def _row(relation: Relation) -> tuple[Any, ...]:
@@ -165,6 +185,15 @@ def _known_database(name: str) -> str:
 def _set(possible: bool) -> pa.Table:
     if not possible:
         raise UnsupportedSqlError(f"there is one catalog, {CATALOG}, with one database, {DATABASE}")
+    return texts((), [])
+
+
+def _name(name: str) -> str:
+    """The name of a relation or function as it is looked up here."""
+    return plain(name).removeprefix(f"{DATABASE}.")
+
+
+def _nothing() -> pa.Table:
     return texts((), [])
 
 

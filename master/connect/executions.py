@@ -22,6 +22,7 @@ from master.connect.plans import checked, client_query, label_of
 from master.connect.sessions import Session
 from master.connect.sparks import Sparks
 from master.connect.statements import catalog_answer, temporary_view
+from master.connect.writes import Write, insert_of, into_columns, write_of
 from master.planning.deploying import Deployer
 from master.planning.settings import Settings, batch_options
 from master.planning.submission import Planned, QueryPlanner
@@ -33,13 +34,15 @@ from master.results.fetch import FetchStart, ResultFetcher
 from master.statements.runner import StatementRunner
 from master.views.outcomes import Done, Explained, Rows
 from master.views.queries import QueryViews
+from planner.batch import BatchOptions
 from planner.connect.allowed import COMMANDS
 from planner.graph.clientplan import ClientQuery, ClientView
 from planner.relations.catalog import Function
 from planner.rules.wholestages import client_views
 from planner.sharing.deployment import Change
 from planner.sql.script import parse_script
-from planner.sql.statements import Describe, Explain, SelectQuery, Show
+from planner.sql.source import START
+from planner.sql.statements import Describe, Explain, SelectQuery, Show, SinkTarget
 from planner.values.errors import PlannerError, UnsupportedSqlError
 
 PROGRESS_S = 0.5
@@ -80,7 +83,7 @@ class Executions:
         if kind == "root":
             responses = self._relation(plan.root, session, operation)
         elif kind == "command":
-            responses = self._command(plan.command, session)
+            responses = self._command(plan.command, session, operation)
         else:
             raise UnsupportedSqlError("a compressed plan is not possible", found=str(kind))
         async with aclosing(responses):
@@ -88,22 +91,34 @@ class Executions:
                 yield response
         yield pb.ExecutePlanResponse(result_complete=pb.ExecutePlanResponse.ResultComplete())
 
-    async def _command(self, command: Any, session: Session) -> AsyncGenerator[Any, None]:
+    async def _command(self, command: Any, session: Session, operation: Operation) -> AsyncGenerator[Any, None]:
         kind = command.WhichOneof("command_type")
         if kind not in COMMANDS:
             raise UnsupportedSqlError(
                 f"command {kind} is not possible",
                 found=str(kind),
-                hint="write by INSERT INTO a sink in Selat's own SQL, and keep rows at the client",
+                hint="write into a sink, and keep rows at the client",
             )
         if kind == "create_dataframe_view":
             await self._view(command.create_dataframe_view, session)
             return
+        if kind != "sql_command":
+            async with aclosing(self._write(write_of(command), session, operation)) as responses:
+                async for response in responses:
+                    yield response
+            return
         relation = with_values(_text_of(command.sql_command))
         view = temporary_view(relation)
+        text = relation.sql.query if relation.WhichOneof("rel_type") == "sql" else ""
         answer = None
         if view is not None:
             await self._view(view, session)
+            answer = texts((), [])
+        elif (insert := insert_of(text)) is not None:
+            planned = await self._parts.planner.planned(insert.query, insert.target, self._options(session))
+            async with aclosing(self._done(planned, text, operation, session)) as responses:
+                async for response in responses:
+                    yield response
             answer = texts((), [])
         elif relation.WhichOneof("rel_type") == "sql":
             answer = await self._answered(relation.sql.query, session)
@@ -139,8 +154,8 @@ class Executions:
         statements = parse_script(text)
         if len(statements) != 1 or not isinstance(statements[0], Show | Describe | Explain):
             raise UnsupportedSqlError(
-                "a Spark client may send queries, SHOW, DESCRIBE and EXPLAIN alone",
-                hint="declare and write by Selat's own client: selat sql",
+                "a Spark client may send queries, INSERT INTO, SHOW, DESCRIBE and EXPLAIN alone",
+                hint="declare by Selat's own client: selat sql",
             )
         table = texts(("result",), [])
         async with aclosing(self._parts.statements.run(text)) as outcomes:
@@ -188,7 +203,7 @@ class Executions:
         note_statement(query.plan.relation)
         asked = asyncio.create_task(self._schema(relation, session))
         try:
-            planned = await self._planned(relation, query)
+            planned = await self._planned(relation, query, session)
             source = self._direct(query)
             if planned is not None:
                 source = self._query(planned, label_of(given), operation, session)
@@ -208,9 +223,9 @@ class Executions:
             asked.cancel()
             await asyncio.gather(asked, return_exceptions=True)
 
-    async def _planned(self, relation: Any, query: ClientQuery) -> Planned | None:
+    async def _planned(self, relation: Any, query: ClientQuery, session: Session) -> Planned | None:
         """The plan; None: it reads no table. A text alone is planned as one of `selat sql`, which may send less."""
-        planner, options = self._parts.planner, batch_options(self._parts.defaults)
+        planner, options = self._parts.planner, self._options(session)
         if planner.begun_client(query).reads_nothing:
             return None
         if relation.WhichOneof("rel_type") == "sql" and not query.plan.site and not query.plan.settings:
@@ -222,6 +237,43 @@ class Executions:
                 # It may be possible as a plan, for example with columns of equal names; if not, planning it says why.
                 pass
         return await planner.planned_client(query, options)
+
+    def _options(self, session: Session) -> BatchOptions:
+        options = batch_options(self._parts.defaults)
+        return replace(options, reuse=options.reuse or session.caches)
+
+    async def _write(self, write: Write, session: Session, operation: Operation) -> AsyncGenerator[Any, None]:
+        """Progress, until all rows of a relation are in a sink."""
+        sink = self._parts.catalog.sink(write.sink)
+        relation = checked(write.relation, session.views)
+        self._parts.sparks.check_site(session.site)
+        relation = into_columns(replace(write, relation=relation), await self._schema(relation, session), sink)
+        query = client_query(relation, session.settings, session.site)
+        check_statement(sum(len(text.encode()) for text in query.texts))
+        note_statement(query.plan.relation)
+        target = SinkTarget(sink.name, START)
+        planned = await self._parts.planner.planned_client(query, self._options(session), target)
+        assert planned is not None
+        label = f"-- into {sink.name}\n{label_of(write.relation)}"
+        async with aclosing(self._done(planned, label, operation, session)) as responses:
+            async for response in responses:
+                yield response
+
+    async def _done(
+        self, planned: Planned, label: str, operation: Operation, session: Session
+    ) -> AsyncGenerator[Any, None]:
+        """Progress, until a query without results for the client, which ends with the operation, has finished."""
+        record = self._submitted(planned, label)
+        operation.query = record.id
+        try:
+            while not self._parts.queries.get(record.id).state.over:
+                self._parts.sparks.check_site(session.site)
+                self._check_wanted(record.id)
+                yield self._progress(record.id)
+                await asyncio.sleep(PROGRESS_S)
+            check_finished(self._parts.queries, record.id)
+        finally:
+            give_up(self._parts.queries, self._parts.jobs, record.id)
 
     async def _schema(self, relation: Any, session: Session) -> Any:
         question = pb.AnalyzePlanRequest(schema=pb.AnalyzePlanRequest.Schema(plan=pb.Plan(root=relation)))

@@ -139,10 +139,15 @@ class SparkConnectServicer:
             answer.spark_version.version = pyspark.__version__
         elif kind == "is_streaming":
             answer.is_streaming.is_streaming = False
-        elif kind in ("persist", "unpersist"):
-            getattr(answer, kind).SetInParent()
+        elif kind == "persist":
+            session.persist(request.persist.relation)
+            answer.persist.SetInParent()
+        elif kind == "unpersist":
+            session.unpersist(request.unpersist.relation)
+            answer.unpersist.SetInParent()
         elif kind == "get_storage_level":
-            answer.get_storage_level.storage_level.replication = 1
+            level = answer.get_storage_level.storage_level
+            level.use_disk, level.replication = session.is_persisted(request.get_storage_level.relation), 1
         else:
             answer = await self._asked(request, kind, session)
         answer.session_id, answer.server_side_session_id = session.id, session.server_id

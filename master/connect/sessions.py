@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,8 @@ SESSIONS = 100
 """The most sessions of a principal."""
 VIEW_BYTES = 16 * 1024 * 1024
 """The most that the plans of a session's views may take."""
+CACHED = 1000
+"""The most plans and tables that a session caches."""
 OPERATIONS = 100
 """The most operations of a session at a time."""
 IDLE_S = 3600.0
@@ -36,7 +39,45 @@ class Session:
     views: dict[str, Any] = field(default_factory=dict)
     """Relations that were checked and read no other view, by lower-case name."""
     operations: dict[str, Operation] = field(default_factory=dict)
+    cached_plans: set[bytes] = field(default_factory=set)
+    """Digests of the plans that the client persists."""
+    cached_tables: set[str] = field(default_factory=set)
+    """Lower-case names of the tables and views that it caches."""
     used_s: float = 0.0
+
+    @property
+    def caches(self) -> bool:
+        """Whether rows that were made or sent for its plans are to be taken again."""
+        return bool(self.cached_plans or self.cached_tables)
+
+    def persist(self, relation: Any) -> None:
+        """Cache a plan. Raises LimitExceededError."""
+        self._check_cached()
+        self.cached_plans.add(_digest(relation))
+
+    def unpersist(self, relation: Any) -> None:
+        """Cache a plan no more."""
+        self.cached_plans.discard(_digest(relation))
+
+    def is_persisted(self, relation: Any) -> bool:
+        """Return whether the plan is cached."""
+        return _digest(relation) in self.cached_plans
+
+    def cache_table(self, name: str) -> None:
+        """Cache a table or view. Raises LimitExceededError."""
+        self._check_cached()
+        self.cached_tables.add(name)
+
+    def clear_cache(self) -> None:
+        """Cache nothing."""
+        self.cached_plans.clear()
+        self.cached_tables.clear()
+
+    def _check_cached(self) -> None:
+        if len(self.cached_plans) + len(self.cached_tables) >= CACHED:
+            raise LimitExceededError(
+                f"a session caches {CACHED} plans and tables at most", hint="spark.catalog.clearCache()"
+            )
 
     def add_view(self, name: str, relation: Any) -> None:
         """Add a view, or replace the one of that name. Raises LimitExceededError."""
@@ -159,3 +200,7 @@ async def _close(session: Session) -> None:
     for operation in list(operations.values()):
         await operation.close()
     session.operations.clear()
+
+
+def _digest(relation: Any) -> bytes:
+    return hashlib.sha256(relation.SerializeToString(deterministic=True)).digest()

@@ -129,24 +129,33 @@ class QueryPlanner:
         with span("place"):
             return await self._placed(planning.result(), options, combine)
 
-    async def planned_client(self, query: ClientQuery, options: BatchOptions | None) -> Planned | None:
-        """The plan of what a client of Spark asks for; None: it reads no table. Raises as `planned` does."""
-        planning = self.begun_client(query)
+    async def planned_client(
+        self, query: ClientQuery, options: BatchOptions | None, into: SinkTarget | None = None
+    ) -> Planned | None:
+        """The plan of what a client of Spark asks for, or writes into a sink whose columns its plan has.
+
+        Returns:
+            None: it reads no table, and writes nowhere.
+
+        Raises:
+            PlannerError, MasterError: as `planned` does.
+        """
+        planning = self.begun_client(query, into)
         if planning.reads_nothing:
             return None
         with span("analyze"):
-            planning = await self._settled(lambda: self.begun_client(query))
+            planning = await self._settled(lambda: self.begun_client(query, into))
         with span("place"):
             return await self._placed(planning.result(), options, None)
 
-    def begun_client(self, query: ClientQuery) -> Planning:
+    def begun_client(self, query: ClientQuery, into: SinkTarget | None = None) -> Planning:
         """A client's plan with its names looked up, and nothing asked yet.
 
         Raises:
             PlannerError: a name is unknown or that of a stream, or a SQL text in the plan is not possible.
-            NotGrantedError: the caller may not read one of its relations.
+            NotGrantedError: the caller may not read one of its relations, or write into the sink.
         """
-        planning = Planning.of_client(query, self._parts.catalog.snapshot)
+        planning = Planning.of_client(query, self._parts.catalog.snapshot, into)
         self._check_access(planning)
         return planning
 

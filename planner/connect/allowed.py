@@ -169,7 +169,7 @@ EAGER = words(
 )
 """Relations whose plan Spark makes by running a query of their input, or may."""
 
-COMMANDS = words("sql_command create_dataframe_view")
+COMMANDS = words("sql_command create_dataframe_view write_operation write_operation_v2")
 """Commands of the protocol that a client may send."""
 
 ANALYSES = words("""

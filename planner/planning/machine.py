@@ -124,16 +124,24 @@ class Planning:
         return cls(select, catalog, draft_query(select, catalog, parts=parts), target, sink, parts)
 
     @classmethod
-    def of_client(cls, query: ClientQuery, catalog: Catalog) -> Self:
-        """The beginning of a query whose plan a client made. Raises PlannerError as `client_draft` does."""
+    def of_client(cls, query: ClientQuery, catalog: Catalog, target: SinkTarget | None = None) -> Self:
+        """The beginning of a query whose plan a client made. Raises PlannerError as `of` does.
+
+        Args:
+            query: the plan.
+            catalog: all streams, tables, views, sinks and functions.
+            target: the sink that its rows go into, whose columns it has.
+        """
+        sink = None if target is None else find_sink(target, catalog)
         select = SelectQuery(CLIENT_TEXT, START, parse_query(Source(CLIENT_TEXT)))
-        return cls(select, catalog, client_draft(query, select, catalog))
+        return cls(select, catalog, client_draft(query, select, catalog), target, sink)
 
     @property
     def reads_nothing(self) -> bool:
-        """Return whether a client's plan reads no table: it has no stages, and one site's Spark can run it as it is."""
+        """Return whether a client's plan reads no table: it has no stages, and one site's Spark can run it as it is,
+        unless its rows go into a sink."""
         whole = self.draft.whole
-        return whole is not None and whole.plan is not None and not whole.tables
+        return self.sink is None and whole is not None and whole.plan is not None and not whole.tables
 
     @property
     def questions(self) -> tuple[Question, ...]:

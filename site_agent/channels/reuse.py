@@ -22,7 +22,8 @@ from site_agent.channels.recovery import epoch_path
 
 DIRECTORY_NAME = "reuse"
 BUDGET_BYTES = 512 * 1024 * 1024
-"""Beyond it, what was not used for longest goes."""
+MOST_FILES = 10_000
+"""Beyond these, what was not used for longest goes."""
 LEAST_BYTES = 64 * 1024
 """The payload of an epoch that is worth a question to another site, whose answer takes a round trip."""
 
@@ -45,6 +46,7 @@ class ReusableRows:
         self._lock = threading.Lock()
         self._sizes: OrderedDict[bytes, int] = OrderedDict()
         """In the order of their last use."""
+        self._size_bytes = 0
         if directory.is_dir():
             for leftover in directory.iterdir():
                 leftover.unlink(missing_ok=True)
@@ -52,8 +54,7 @@ class ReusableRows:
     @property
     def size_bytes(self) -> int:
         """The bytes of all files."""
-        with self._lock:
-            return sum(self._sizes.values())
+        return self._size_bytes
 
     def __contains__(self, digest: bytes) -> bool:
         with self._lock:
@@ -69,7 +70,8 @@ class ReusableRows:
             path.unlink(missing_ok=True)
             os.link(epoch_path(log.directory, epoch), path)
             self._sizes[digest] = path.stat().st_size
-            while sum(self._sizes.values()) > self._budget_bytes:
+            self._size_bytes += self._sizes[digest]
+            while self._size_bytes > self._budget_bytes or len(self._sizes) > MOST_FILES:
                 self._drop(next(iter(self._sizes)))
 
     def get(self, digest: bytes) -> EncodedRows | None:
@@ -88,7 +90,7 @@ class ReusableRows:
         return None
 
     def _drop(self, digest: bytes) -> None:
-        del self._sizes[digest]
+        self._size_bytes -= self._sizes.pop(digest)
         self._path(digest).unlink(missing_ok=True)
 
     def _path(self, digest: bytes) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ import selat
 from selat.dev.cluster import DevCluster
 from tests.e2e.cluster import running_cluster, wait_until
 from tests.e2e.shards import places, write_shards
+from tests.e2e.sinks import files as sink_files
 
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -254,3 +256,77 @@ def test_a_session_at_a_site(cluster: DevCluster) -> None:
         assert there.table("orders").groupBy("product").count().count() == 7
     with session_of(cluster, ";site=mars") as nowhere, pytest.raises(PySparkException, match="mars"):
         nowhere.range(1).collect()
+
+
+def test_plans_of_a_session_that_caches_take_rows_again(cluster: DevCluster) -> None:
+    with session_of(cluster) as spark, selat.connect(cluster.address) as client:
+
+        def reuses() -> bool:
+            newest = max(client.queries(all=True), key=lambda query: query.last.submitted_at)
+            return bool(json.loads(newest.explain().json)["batch"]["options"]["reuse"])
+
+        frame = spark.table("orders").groupBy("product").count().orderBy("product")
+        wanted = frame.collect()
+        assert not reuses()
+        frame.cache()
+        assert frame.collect() == frame.collect() == wanted
+        assert reuses()
+        frame.unpersist()
+        assert frame.collect() == wanted
+        assert not reuses()
+
+
+@pytest.fixture
+def sinks(cluster: DevCluster, tmp_path: Path) -> Iterator[Path]:
+    """Of `totals` the columns are declared, of `free` not."""
+    parquet = "WITH ('connector' = 'parquet', 'path' = '{}')".format
+    totals = f"totals (product STRING, n BIGINT, `total of it` DOUBLE) AT us {parquet(tmp_path / 'totals')}"
+    with cluster.connect() as client:
+        list(client.script(f"CREATE SINK {totals}; CREATE SINK free AT eu {parquet(tmp_path / 'free')}"))
+        yield tmp_path
+        list(client.script("DROP SINK totals; DROP SINK free"))
+
+
+def rows_in(directory: Path, db: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:
+    found = [str(path) for path in sink_files(directory)]
+    return sorted(db.execute(f"SELECT * FROM read_parquet({found})").fetchall())
+
+
+def test_rows_go_into_sinks_once(
+    spark: SparkSession, db: duckdb.DuckDBPyConnection, sinks: Path, cluster: DevCluster
+) -> None:
+    grouped = spark.table("orders").groupBy("product")
+    totals = grouped.agg(sf.count("*").alias("n"), sf.sum("price").alias("total of it"))
+    totals.select("total of it", "N", "product").writeTo("totals").append()
+    totals.select("product", sf.col("n").cast("int").alias("x"), "total of it").write.insertInto("default.totals")
+    spark.sql("INSERT INTO totals SELECT product, :n, sum(price) FROM orders GROUP BY product", args={"n": 7})
+    wanted = db.execute("SELECT product, count(*), sum(price) FROM orders GROUP BY product").fetchall()
+    assert rows_in(sinks / "totals", db) == sorted([*wanted, *wanted, *((p, 7, total) for p, _, total in wanted)])
+
+    spark.range(3).withColumn("half", sf.col("id") / 2).write.mode("append").insertInto("free")
+    assert rows_in(sinks / "free", db) == [(0, 0.0), (1, 0.5), (2, 1.0)]
+    with cluster.connect() as client:
+        listed = [query.last.sql for query in client.queries(all=True)]
+    assert any(text.startswith("-- into totals\n-- a Spark client's plan: ") for text in listed)
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (lambda rows: rows.writeTo("totals").overwritePartitions(), "to append rows"),
+        (lambda rows: rows.writeTo("totals").createOrReplace(), "to append rows"),
+        (lambda rows: rows.writeTo("totals").option("x", "y").append(), "with options"),
+        (lambda rows: rows.write.insertInto("totals", overwrite=True), "to append rows"),
+        (lambda rows: rows.write.mode("append").saveAsTable("totals"), "to append rows"),
+        (lambda rows: rows.writeTo("nothing").append(), "no sink nothing"),
+        (lambda rows: rows.writeTo("orders").append(), "orders is a table"),
+        (lambda rows: rows.writeTo("totals").append(), "no column total of it is written"),
+        (lambda rows: rows.drop("n").write.insertInto("totals"), "2 columns are written"),
+        (lambda rows: rows.withColumn("n", sf.lit("x")).write.insertInto("totals"), "n is STRING, and cannot go into"),
+    ],
+)
+def test_writes_that_are_refused(spark: SparkSession, sinks: Path, write: Any, message: str) -> None:
+    rows = spark.table("orders").select("product", sf.lit(1).alias("n"), "price")
+    with pytest.raises(PySparkException, match=message):
+        write(rows)
+    assert not (sinks / "totals").exists() or not list(sink_files(sinks / "totals"))

@@ -129,7 +129,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda spark: spark.sql("INSERT OVERWRITE DIRECTORY '/tmp/x' USING csv SELECT 1"),
         "SELAT|PARSE",
     ),
-    "DDL": (lambda spark: spark.sql("DROP TABLE orders"), "queries, SHOW, DESCRIBE and EXPLAIN alone"),
+    "DDL": (lambda spark: spark.sql("DROP TABLE orders"), "queries, INSERT INTO, SHOW, DESCRIBE and EXPLAIN alone"),
     "functions": (lambda spark: spark.range(3).select(udf(lambda x: x)("id")).collect(), "user_defined_function"),
     "registered functions": (lambda spark: spark.udf.register("f", lambda x: x), "register_function"),
     "settings": (lambda spark: spark.conf.set("spark.sql.warehouse.dir", "/tmp"), "cannot be changed"),
@@ -421,7 +421,21 @@ async def test_the_catalog(port: int, cluster: Cluster) -> None:
         assert not catalog.functionExists("reflect")
         assert [found.name for found in catalog.listFunctions(pattern="regr_r*")] == ["regr_r2"]
         assert catalog.getFunction("upper").isTemporary
+        catalog.cacheTable("default.t")
+        assert (catalog.isCached("t"), catalog.isCached("u")) == (True, False)
+        catalog.uncacheTable("T")
+        assert not catalog.isCached("t")
+        with pytest.raises(PySparkException, match="nothing"):
+            catalog.cacheTable("nothing")
+        rows = spark.range(3)
+        assert not rows.storageLevel.useDisk
+        assert rows.cache().storageLevel.useDisk
+        assert not spark.range(4).storageLevel.useDisk
+        assert not rows.unpersist().storageLevel.useDisk
+        rows.persist()
         catalog.cacheTable("t")
+        catalog.clearCache()
+        assert not rows.storageLevel.useDisk
         assert not catalog.isCached("t")
         catalog.setCurrentDatabase("default")
         with pytest.raises(PySparkException, match="nothing"):

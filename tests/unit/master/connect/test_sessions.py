@@ -12,7 +12,7 @@ from pyspark.sql.connect import proto as pb
 from master.access.caller import Call, begin
 from master.base.errors import LimitExceededError, UnknownHandleError
 from master.connect.operations import Operation
-from master.connect.sessions import DETACHED_S, IDLE_S, OPERATIONS, SESSIONS, VIEW_BYTES, Session, Sessions
+from master.connect.sessions import CACHED, DETACHED_S, IDLE_S, OPERATIONS, SESSIONS, VIEW_BYTES, Session, Sessions
 from planner.access.principal import Kind, Principal
 from tests.fakes import CountingHex
 
@@ -93,3 +93,24 @@ async def test_an_end_and_a_clone() -> None:
     assert [found.id for found in sessions] == ["t"]
     await sessions.close()
     assert list(sessions) == []
+
+
+async def test_what_a_session_caches() -> None:
+    session = made(Clock()).get("s", "", "")
+    plans = [pb.Relation(common=pb.RelationCommon(plan_id=number)) for number in range(2)]
+    session.persist(plans[0])
+    session.persist(plans[0])
+    assert [session.is_persisted(plan) for plan in plans] == [True, False]
+    session.unpersist(plans[0])
+    session.unpersist(plans[1])
+    assert not session.caches
+    session.cache_table("t")
+    assert session.caches
+    session.persist(plans[1])
+    session.clear_cache()
+    assert not session.caches
+    for number in range(CACHED):
+        session.cache_table(f"t{number}")
+    for cache in (lambda: session.persist(plans[0]), lambda: session.cache_table("more")):
+        with pytest.raises(LimitExceededError, match="1000 plans and tables"):
+            cache()
