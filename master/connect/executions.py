@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -263,17 +263,12 @@ class Executions:
         self, planned: Planned, label: str, operation: Operation, session: Session
     ) -> AsyncGenerator[Any, None]:
         """Progress, until a query without results for the client, which ends with the operation, has finished."""
-        record = self._submitted(planned, label)
-        operation.query = record.id
-        try:
-            while not self._parts.queries.get(record.id).state.over:
+        with self._running(planned, label, operation) as query:
+            while not self._parts.queries.get(query).state.over:
                 self._parts.sparks.check_site(session.site)
-                self._check_wanted(record.id)
-                yield self._progress(record.id)
+                self._check_wanted(query)
+                yield self._progress(query)
                 await asyncio.sleep(PROGRESS_S)
-            check_finished(self._parts.queries, record.id)
-        finally:
-            give_up(self._parts.queries, self._parts.jobs, record.id)
 
     async def _schema(self, relation: Any, session: Session) -> Any:
         question = pb.AnalyzePlanRequest(schema=pb.AnalyzePlanRequest.Schema(plan=pb.Plan(root=relation)))
@@ -290,10 +285,8 @@ class Executions:
         self, planned: Planned, label: str, operation: Operation, session: Session
     ) -> AsyncGenerator[Any, None]:
         """Progress, then the rows of a query that ends with the operation."""
-        record = self._submitted(planned, label)
-        operation.query = record.id
-        try:
-            fetched = self._parts.results.fetch(record.id, FetchStart(), follow=True)
+        with self._running(planned, label, operation) as query:
+            fetched = self._parts.results.fetch(query, FetchStart(), follow=True)
             async with aclosing(fetched):
                 waiting = asyncio.ensure_future(anext(fetched, None))
                 try:
@@ -301,8 +294,8 @@ class Executions:
                         done, _ = await asyncio.wait({waiting}, timeout=PROGRESS_S)
                         if not done:
                             self._parts.sparks.check_site(session.site)
-                            self._check_wanted(record.id)
-                            yield self._progress(record.id)
+                            self._check_wanted(query)
+                            yield self._progress(query)
                             continue
                         epoch = waiting.result()
                         if epoch is None:
@@ -312,6 +305,18 @@ class Executions:
                 finally:
                     waiting.cancel()
                     await asyncio.gather(waiting, return_exceptions=True)
+
+    @contextmanager
+    def _running(self, planned: Planned, label: str, operation: Operation) -> Iterator[str]:
+        """Submit a query, whose id it yields, and cancel it if the block ends before the query does.
+
+        Raises:
+            PlanFailedError, OperationCancelledError: the query is over, and has not finished.
+        """
+        record = self._submitted(planned, label)
+        operation.query = record.id
+        try:
+            yield record.id
             check_finished(self._parts.queries, record.id)
         finally:
             give_up(self._parts.queries, self._parts.jobs, record.id)

@@ -47,7 +47,7 @@ class Session:
 
     @property
     def caches(self) -> bool:
-        """Whether rows that were made or sent for its plans are to be taken again."""
+        """Return True while sites are to reuse rows that they made or received for the session's plans."""
         return bool(self.cached_plans or self.cached_tables)
 
     def persist(self, relation: Any) -> None:

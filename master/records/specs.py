@@ -143,7 +143,7 @@ class ResultSpec:
     limit: ResultsLimit | None = None
     """None: all results are kept."""
     reuses: bool = False
-    """As of tasks."""
+    """The site reuses rows that it received for other queries, as tasks do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -369,7 +369,7 @@ class ConsideredFilter:
     saved_bytes: int
     reason: str
     threshold: str = ""
-    """What groups of the giver's rows may reach that give their keys; empty: all give theirs."""
+    """Only groups of the giver's rows that may reach it give their keys; empty: all groups give theirs."""
 
 
 @dataclass(frozen=True, slots=True)

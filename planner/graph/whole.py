@@ -94,4 +94,4 @@ class ScanOfTable:
     counted: bool = False
     """Rows that are equal, but for columns that are only summed or counted, are sent once, with their number."""
     stand_ins: tuple[tuple[str, str], ...] = ()
-    """What is sent instead of some of the columns: Spark SQL, by the column."""
+    """Maps a column to the Spark SQL expression that the MAP sends in its place."""

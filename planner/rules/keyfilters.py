@@ -107,7 +107,7 @@ class _Candidate:
     giver_column: str
     """It is `column` where the giver is one of the taker's own scans."""
     threshold: Threshold | None = None
-    """Of the giver's groups, only those give their keys that may reach it."""
+    """Only groups of the giver that may reach it give their keys; None: all groups do."""
 
 
 @dataclass(frozen=True, slots=True)

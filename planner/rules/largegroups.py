@@ -18,7 +18,7 @@ from planner.values.ranges import WHOLE_NUMBERS
 from planner.values.scans import Threshold
 
 MAX_DIGITS = 28
-"""Of decimals that are summed: the sum has ten digits more in Spark, and 38 at most."""
+"""Longer decimals are not summed: Spark's sum has ten digits more, and 38 at most."""
 
 
 def may_be_missed(threshold: Threshold, kind: str) -> bool:

@@ -68,7 +68,7 @@ class _Sent:
     constants: Mapping[str, exp.Expr]
     """Constants stand for columns that only conditions read, by name."""
     stand_ins: Mapping[str, exp.Expr]
-    """What is sent instead of columns that only functions read, by name."""
+    """Maps a column that only functions read to the expression that the MAP sends in its place."""
 
     @property
     def sites(self) -> tuple[str, ...]:

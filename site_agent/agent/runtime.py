@@ -77,7 +77,7 @@ class SiteServices:
     memory: StateMemory = field(default_factory=StateMemory)
     """What merges have of their state in memory; one for all sites of the process."""
     outputs: Outputs = field(default_factory=Outputs)
-    """What tasks of the site that read tables gave."""
+    """The site's cache of the outputs of tasks that read tables."""
     disk_full: Callable[[], str] = str
     """Returns the reason why tasks must not read new rows; empty when they may."""
     cpu_wait_s: Callable[[], float] = cpu_wait_s

@@ -91,7 +91,7 @@ class TaskContext:
     memory: StateMemory = field(default_factory=StateMemory)
     """What the site's merges have of their state in memory."""
     outputs: Outputs = field(default_factory=Outputs)
-    """What tasks of the site that read tables gave."""
+    """The site's cache of the outputs of tasks that read tables."""
     disk_full: Callable[[], str] = str
     """The reason why the site's disk budget admits no rows from outside; empty when it does."""
     cpu_wait_s: Callable[[], float] = cpu_wait_s

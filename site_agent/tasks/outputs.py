@@ -1,6 +1,7 @@
-"""What tasks that read tables gave, for queries that have another do the same: by what was read and done.
+"""A cache of the outputs of tasks that read tables, by a key of what a task reads and computes.
 
-The same: the same SQL over the same parts of the same files as they were then, and over equal copies of other tables.
+Two tasks have one key when they run the same SQL over the same parts of unchanged files, and over equal copies of other
+tables.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from site_agent.tasks.progress import Totals
 from site_agent.tasks.spec import TaskSpec
 
 MOST = 10_000
-"""Of so many outputs is known what was read; the oldest go."""
+"""The cache knows so many outputs; the oldest go."""
 
 
 class GoneError(Exception):
@@ -84,15 +85,13 @@ class Outputs:
             self._put(key, log)
 
     def _put(self, key: bytes, log: ChannelLog) -> None:
-        digests = []
-        manifest = log.epochs.last_manifest
+        digests, rows, manifest = [], self._rows, log.epochs.last_manifest
         totals = Totals.from_json(manifest.commit.get("totals") if manifest is not None else None)
-        if totals.rows_malformed:
-            # Each query sets them aside for itself.
+        # Each query sets malformed rows aside for itself.
+        if rows is None or totals.rows_malformed:
             return
         for epoch, digest in _digests(log):
-            if self._rows is not None:
-                self._rows.put(log, epoch, digest)
+            rows.put(log, epoch, digest)
             digests.append(digest)
         self._known[key] = Output(tuple(digests), totals)
         while len(self._known) > MOST:

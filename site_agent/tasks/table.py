@@ -56,7 +56,7 @@ class TableTask(Task):
         """Nothing is held open."""
 
     def _key(self, copies: Sequence[ChannelLog]) -> bytes:
-        """What is read and done; empty where something is gone or damaged, which reading will tell."""
+        """Return the key of what the task reads and computes; empty if something is gone, which reading will report."""
         spec = self._context.spec
         with suppress(OSError, CorruptEpochError):
             return key_of(spec, self._context.site, self._table.scan(spec.split), copies)

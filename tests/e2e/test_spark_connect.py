@@ -278,7 +278,7 @@ def test_plans_of_a_session_that_caches_take_rows_again(cluster: DevCluster) -> 
 
 @pytest.fixture
 def sinks(cluster: DevCluster, tmp_path: Path) -> Iterator[Path]:
-    """Of `totals` the columns are declared, of `free` not."""
+    """The sink `totals` declares its columns, and `free` does not."""
     parquet = "WITH ('connector' = 'parquet', 'path' = '{}')".format
     totals = f"totals (product STRING, n BIGINT, `total of it` DOUBLE) AT us {parquet(tmp_path / 'totals')}"
     with cluster.connect() as client:

@@ -54,7 +54,7 @@ CASES = [case if case in KEPT else pytest.param(*case, marks=_LONG) for case in 
 
 @contextmanager
 def broken_connections() -> Iterator[None]:
-    """What is called in here may fail because the master is dead."""
+    """Calls in the block may fail because the master is dead."""
     try:
         yield
     except grpc.aio.AioRpcError as error:

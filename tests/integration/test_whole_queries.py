@@ -252,7 +252,7 @@ def _values(random: Random) -> dict[str, pa.Table]:
 
 
 class TestLargeGroups:
-    """Of groups that a sum or a count must be large for, keys of those alone are sent that may be large enough."""
+    """Sites send only the keys of groups whose sum or count may reach the bound."""
 
     @pytest.mark.parametrize(
         ("sql", "threshold"),
@@ -309,7 +309,7 @@ class TestLargeGroups:
 
 
 class TestStandIns:
-    """Of columns that functions alone read, values are sent of which these give the same."""
+    """Sites send stand-ins for columns that only functions read."""
 
     @pytest.mark.parametrize(
         ("sql", "sent"),

@@ -1,4 +1,4 @@
-"""What commands of Spark's clients write, and into which columns."""
+"""Write commands of Spark's clients name a sink and its columns."""
 
 from __future__ import annotations
 

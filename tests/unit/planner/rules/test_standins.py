@@ -1,4 +1,4 @@
-"""What is sent of a column that functions alone read."""
+"""Stand-ins for columns that only functions read."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ class Queries:
         return replace(made, outputs=self.outputs)
 
     async def read(self, **changed: object) -> list[int]:
-        """What a new query reads."""
+        """Return the numbers that a new query reads."""
         context = self.context(**changed)
         await TableTask(context, File(self.file)).run()
         assert context.progress.state is TaskState.ENDED
